@@ -1,0 +1,63 @@
+// Graph IR: operators and the values between them.
+//
+// Values are single-assignment and named as in the model. A node refers to its operator by OpDef; `tail` is set
+// when a pointwise chain was fused: behind a cube operator (takes_tail) or as a node of its own (operator
+// "Program"). Every fused node remembers the original nodes it stands for, so that verify can recompute it and
+// explain can name it.
+#ifndef OPSNN_GRAPH_IR_GRAPH_H_
+#define OPSNN_GRAPH_IR_GRAPH_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "op/operator.h"
+#include "plan/decision.h"
+
+namespace opsnn::graph {
+
+using ValueId = int32_t;
+using NodeId = int32_t;
+inline constexpr ValueId kNoValue = -1;  // an absent optional input or output
+
+struct Value {
+  std::string name;
+  op::TensorDesc desc;                    // constant set for initialisers and folded values
+  std::vector<std::string> dim_names;     // symbolic names of unknown dims at the graph's border, "" elsewhere
+  NodeId producer = -1;                   // -1: graph input or constant
+};
+
+struct Node {
+  std::string name;                       // the model's node name, or "<op>_<index>"
+  const op::OpDef* op = nullptr;
+  op::Attrs attrs;
+  std::vector<ValueId> inputs;            // the operator's inputs, then the tail program's inputs 1..
+  std::vector<ValueId> outputs;
+  int num_op_inputs = 0;                  // how many of `inputs` belong to the operator itself
+  std::shared_ptr<const op::FusedTail> tail;
+  std::vector<NodeId> origins;            // node ids of the imported graph that this node stands for
+  bool dead = false;
+};
+
+class Graph {
+ public:
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Node> nodes;                // in topological order after Sort()
+  std::vector<ValueId> inputs, outputs;   // inputs: those that must be fed (initialisers are not inputs)
+  std::vector<plan::Decision> decisions;  // one per edge that could fuse
+
+  ValueId AddValue(Value v);
+  ValueId AddConstant(std::string name, ConstTensor t);
+  NodeId AddNode(Node n);
+  // Consumers of each value, by value id.
+  std::vector<std::vector<NodeId>> Consumers() const;
+  bool IsOutput(ValueId v) const;
+  void ReplaceUses(ValueId from, ValueId to);   // also in outputs
+  Status Sort();                                // topological order, drops dead nodes; error on a cycle
+  std::string ToString() const;                 // readable dump, one node a line
+};
+
+}  // namespace opsnn::graph
+
+#endif  // OPSNN_GRAPH_IR_GRAPH_H_
