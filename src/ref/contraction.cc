@@ -1,0 +1,237 @@
+// Matrix products and convolutions, straight from their sums. Each also fills abs_sum = sum |a_i b_i|, which
+// error bounds scale with.
+#include <cmath>
+
+#include "ref/internal.h"
+
+namespace opsnn::ref {
+namespace {
+
+// Numpy rules: 1-D operands are promoted, batch dims broadcast.
+Result<Dims> BatchOf(const Dims& a, const Dims& b) {
+  Dims x = a, y = b;
+  x.resize(std::max(0, a.rank() - 2));
+  y.resize(std::max(0, b.rank() - 2));
+  return BroadcastDims(x, y);
+}
+
+Status MatMul(Call& c) {
+  Dims ad = c.in(0).dims, bd = c.in(1).dims;
+  const bool a1 = ad.rank() == 1, b1 = bd.rank() == 1;
+  if (a1) ad.insert(0, 1);
+  if (b1) bd.push_back(1);
+  const bool ta = c.attrs->Int("transA", 0), tb = c.attrs->Int("transB", 0);
+  const int ra = ad.rank(), rb = bd.rank();
+  const int64_t m = ad[ra - (ta ? 1 : 2)], k = ad[ra - (ta ? 2 : 1)], n = bd[rb - (tb ? 2 : 1)];
+  OPSNN_ASSIGN_OR_RETURN(Dims dims, BatchOf(ad, bd));
+  const Dims batch = dims;
+  Dims ab = ad, bb = bd;
+  ab.resize(ra - 2);
+  bb.resize(rb - 2);
+  if (!a1) dims.push_back(m);
+  if (!b1) dims.push_back(n);
+  Tensor y = Tensor::Make(c.in(0).dtype, dims);
+  c.abs_sum.assign(y.v.size(), 0);
+  c.reduction_length = k;
+  std::vector<int64_t> index(batch.rank(), 0);
+  const int64_t batches = NumElements(batch);
+  std::vector<double> row(n), row_abs(n);
+  for (int64_t p = 0; p < batches && m * n > 0; ++p, Next(index, batch)) {
+    const double* a = c.in(0).v.data() + BroadcastOffset(index, ab) * m * k;
+    const double* b = c.in(1).v.data() + BroadcastOffset(index, bb) * k * n;
+    for (int64_t i = 0; i < m; ++i) {
+      std::fill(row.begin(), row.end(), 0.0);
+      std::fill(row_abs.begin(), row_abs.end(), 0.0);
+      for (int64_t l = 0; l < k; ++l) {
+        const double x = ta ? a[l * m + i] : a[i * k + l];
+        for (int64_t j = 0; j < n; ++j) {
+          const double t = x * (tb ? b[j * k + l] : b[l * n + j]);
+          row[j] += t;
+          row_abs[j] += std::fabs(t);
+        }
+      }
+      std::copy(row.begin(), row.end(), y.v.begin() + (p * m + i) * n);
+      std::copy(row_abs.begin(), row_abs.end(), c.abs_sum.begin() + (p * m + i) * n);
+    }
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+Status Gemm(Call& c) {
+  Call product = c;
+  product.inputs = c.inputs.subspan(0, 2);
+  OPSNN_RETURN_IF_ERROR(MatMul(product));
+  Tensor y = std::move(product.outputs[0]);
+  c.abs_sum = std::move(product.abs_sum);
+  c.reduction_length = product.reduction_length;
+  const double alpha = c.attrs->Float("alpha", 1), beta = c.attrs->Float("beta", 1);
+  std::vector<int64_t> index(2, 0);
+  for (int64_t i = 0; i < y.size(); ++i, Next(index, y.dims)) {
+    y.v[i] *= alpha;
+    c.abs_sum[i] *= std::fabs(alpha);
+    if (c.has(2) && beta != 0) {  // beta = 0 ignores C, whatever it holds
+      const double t = beta * c.in(2).v[BroadcastOffset(index, c.in(2).dims)];
+      y.v[i] += t;
+      c.abs_sum[i] += std::fabs(t);
+    }
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+// Spatial geometry of a convolution in up to three dims, missing leading dims being 1.
+struct Geometry {
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
+  int64_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, pad_end[3] = {0, 0, 0};
+  int64_t out_pad[3] = {0, 0, 0};
+};
+
+Geometry Read(const Call& c, bool transposed) {
+  Geometry g;
+  const Dims& x = c.in(0).dims;
+  const Dims& w = c.in(1).dims;
+  const int s = x.rank() - 2, base = 3 - s;
+  const auto strides = c.attrs->Ints("strides"), dilations = c.attrs->Ints("dilations"),
+             pads = c.attrs->Ints("pads");
+  const auto out_pads = c.attrs->Ints("output_padding"), out_shape = c.attrs->Ints("output_shape");
+  const std::string auto_pad = c.attrs->String("auto_pad", "NOTSET");
+  for (int i = 0; i < s; ++i) {
+    const int d = base + i;
+    g.in[d] = x[2 + i];
+    g.kernel[d] = w[2 + i];
+    if (!strides.empty()) g.stride[d] = strides[i];
+    if (!dilations.empty()) g.dilation[d] = dilations[i];
+    if (!out_pads.empty()) g.out_pad[d] = out_pads[i];
+    if (!pads.empty()) g.pad[d] = pads[i], g.pad_end[d] = pads[s + i];
+    const int64_t reach = (g.kernel[d] - 1) * g.dilation[d] + 1;
+    const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+    if (!transposed) {
+      if (same) {
+        const int64_t out = (g.in[d] + g.stride[d] - 1) / g.stride[d];
+        const int64_t total = std::max<int64_t>(0, (out - 1) * g.stride[d] + reach - g.in[d]);
+        g.pad[d] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+        g.pad_end[d] = total - g.pad[d];
+      }
+      g.out[d] = (g.in[d] + g.pad[d] + g.pad_end[d] - reach) / g.stride[d] + 1;
+    } else {
+      const int64_t full = (g.in[d] - 1) * g.stride[d] + reach + g.out_pad[d];
+      if (!out_shape.empty() || same) {
+        const int64_t out = out_shape.empty() ? g.in[d] * g.stride[d] : out_shape[out_shape.size() - s + i];
+        const int64_t total = std::max<int64_t>(0, full - out);
+        g.pad[d] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+        g.pad_end[d] = total - g.pad[d];
+      }
+      g.out[d] = full - g.pad[d] - g.pad_end[d];
+    }
+  }
+  return g;
+}
+
+Tensor MakeOutput(const Call& c, const Geometry& g, int64_t channels) {
+  Dims dims{c.in(0).dims[0], channels};
+  const int s = c.in(0).dims.rank() - 2;
+  for (int i = 0; i < s; ++i) dims.push_back(g.out[3 - s + i]);
+  return Tensor::Make(c.in(0).dtype, dims);
+}
+
+void AddBias(Call& c, Tensor& y) {
+  if (!c.has(2)) return;
+  const int64_t channels = y.dims[1];
+  const int64_t area = channels && y.dims[0] ? y.size() / (channels * y.dims[0]) : 0;
+  for (int64_t i = 0; i < y.size(); ++i) {
+    const double b = c.in(2).v[i / area % channels];
+    y.v[i] += b;
+    c.abs_sum[i] += std::fabs(b);
+  }
+}
+
+Status Conv(Call& c) {
+  const Geometry g = Read(c, false);
+  const int64_t groups = c.attrs->Int("group", 1), n = c.in(0).dims[0], ci = c.in(0).dims[1],
+                co = c.in(1).dims[0];
+  const int64_t cig = ci / groups, cog = co / groups;
+  Tensor y = MakeOutput(c, g, co);
+  c.abs_sum.assign(y.v.size(), 0);
+  c.reduction_length = cig * g.kernel[0] * g.kernel[1] * g.kernel[2];
+  const int64_t in_area = g.in[0] * g.in[1] * g.in[2], out_area = g.out[0] * g.out[1] * g.out[2];
+  const int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
+  for (int64_t b = 0; b < n; ++b) {
+    for (int64_t o = 0; o < co; ++o) {
+      double* out = y.v.data() + (b * co + o) * out_area;
+      double* abs = c.abs_sum.data() + (b * co + o) * out_area;
+      for (int64_t i = 0; i < cig; ++i) {
+        const double* in = c.in(0).v.data() + (b * ci + o / cog * cig + i) * in_area;
+        for (int64_t t = 0; t < taps; ++t) {
+          const double w = c.in(1).v[(o * cig + i) * taps + t];
+          const int64_t kd = t / (g.kernel[1] * g.kernel[2]), kh = t / g.kernel[2] % g.kernel[1],
+                        kw = t % g.kernel[2];
+          for (int64_t d = 0; d < g.out[0]; ++d) {
+            const int64_t id = d * g.stride[0] - g.pad[0] + kd * g.dilation[0];
+            if (id < 0 || id >= g.in[0]) continue;
+            for (int64_t h = 0; h < g.out[1]; ++h) {
+              const int64_t ih = h * g.stride[1] - g.pad[1] + kh * g.dilation[1];
+              if (ih < 0 || ih >= g.in[1]) continue;
+              for (int64_t x = 0; x < g.out[2]; ++x) {
+                const int64_t iw = x * g.stride[2] - g.pad[2] + kw * g.dilation[2];
+                if (iw < 0 || iw >= g.in[2]) continue;
+                const double term = w * in[(id * g.in[1] + ih) * g.in[2] + iw];
+                out[(d * g.out[1] + h) * g.out[2] + x] += term;
+                abs[(d * g.out[1] + h) * g.out[2] + x] += std::fabs(term);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  AddBias(c, y);
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+// Scatter form: every input element adds w * x to the outputs it reaches.
+Status ConvTranspose(Call& c) {
+  const Geometry g = Read(c, true);
+  const int64_t groups = c.attrs->Int("group", 1), n = c.in(0).dims[0], ci = c.in(0).dims[1];
+  const int64_t cog = c.in(1).dims[1], co = cog * groups, cig = ci / groups;
+  Tensor y = MakeOutput(c, g, co);
+  c.abs_sum.assign(y.v.size(), 0);
+  const int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
+  c.reduction_length = cig * taps;
+  const int64_t in_area = g.in[0] * g.in[1] * g.in[2], out_area = g.out[0] * g.out[1] * g.out[2];
+  for (int64_t b = 0; b < n; ++b) {
+    for (int64_t i = 0; i < ci; ++i) {
+      for (int64_t o = 0; o < cog; ++o) {
+        const int64_t channel = i / cig * cog + o;
+        double* out = y.v.data() + (b * co + channel) * out_area;
+        double* abs = c.abs_sum.data() + (b * co + channel) * out_area;
+        for (int64_t p = 0; p < in_area; ++p) {
+          const double x = c.in(0).v[(b * ci + i) * in_area + p];
+          const int64_t d = p / (g.in[1] * g.in[2]), h = p / g.in[2] % g.in[1], w = p % g.in[2];
+          for (int64_t t = 0; t < taps; ++t) {
+            const int64_t od = d * g.stride[0] - g.pad[0] + t / (g.kernel[1] * g.kernel[2]) * g.dilation[0];
+            const int64_t oh = h * g.stride[1] - g.pad[1] + t / g.kernel[2] % g.kernel[1] * g.dilation[1];
+            const int64_t ow = w * g.stride[2] - g.pad[2] + t % g.kernel[2] * g.dilation[2];
+            if (od < 0 || od >= g.out[0] || oh < 0 || oh >= g.out[1] || ow < 0 || ow >= g.out[2]) continue;
+            const double term = x * c.in(1).v[(i * cog + o) * taps + t];
+            out[(od * g.out[1] + oh) * g.out[2] + ow] += term;
+            abs[(od * g.out[1] + oh) * g.out[2] + ow] += std::fabs(term);
+          }
+        }
+      }
+    }
+  }
+  AddBias(c, y);
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+constexpr Entry kTable[] = {
+    {"MatMul", MatMul}, {"Gemm", Gemm}, {"Conv", Conv}, {"ConvTranspose", ConvTranspose}};
+
+}  // namespace
+
+std::span<const Entry> ContractionTable() { return kTable; }
+
+}  // namespace opsnn::ref

@@ -1,0 +1,107 @@
+// Normalisations and softmax.
+#include <cmath>
+
+#include "ref/internal.h"
+
+namespace opsnn::ref {
+namespace {
+
+// Calls f(first element, stride, count) for every line of x along `axis`.
+template <typename F>
+void Lines(const Dims& dims, int axis, F f) {
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < axis; ++i) outer *= dims[i];
+  for (int i = axis + 1; i < dims.rank(); ++i) inner *= dims[i];
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) f(o * dims[axis] * inner + i, inner, dims[axis]);
+}
+
+template <bool kLog>
+Status Softmax(Call& c) {
+  Tensor y = c.in(0);
+  if (y.dims.rank() == 0) {
+    y.v[0] = kLog ? 0 : 1;
+    c.outputs.push_back(std::move(y));
+    return OkStatus();
+  }
+  if (y.size() == 0) {
+    c.outputs.push_back(std::move(y));
+    return OkStatus();
+  }
+  Lines(y.dims, NormAxis(c.attrs->Int("axis", -1), y.dims.rank()),
+        [&](int64_t at, int64_t stride, int64_t n) {
+          double max = y.v[at], sum = 0;
+          for (int64_t i = 1; i < n; ++i) max = std::max(max, y.v[at + i * stride]);
+          for (int64_t i = 0; i < n; ++i) sum += std::exp(y.v[at + i * stride] - max);
+          for (int64_t i = 0; i < n; ++i) {
+            double& v = y.v[at + i * stride];
+            v = kLog ? v - max - std::log(sum) : std::exp(v - max) / sum;
+          }
+        });
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+// y = (x - mean) / sqrt(var + eps) * scale + bias over the dims from `axis` on; RMS leaves the mean alone.
+template <bool kRms>
+Status LayerNorm(Call& c) {
+  const Tensor& x = c.in(0);
+  const int axis = NormAxis(c.attrs->Int("axis", -1), x.dims.rank());
+  const double eps = c.attrs->Float("epsilon", 1e-5);
+  int64_t n = 1;
+  Dims stat_dims = x.dims;
+  for (int i = axis; i < x.dims.rank(); ++i) {
+    n *= x.dims[i];
+    stat_dims[i] = 1;
+  }
+  Dims row_dims;
+  for (int i = axis; i < x.dims.rank(); ++i) row_dims.push_back(x.dims[i]);
+  Tensor y = Tensor::Make(x.dtype, x.dims), mean = Tensor::Make(x.dtype, stat_dims), inv = mean;
+  const int64_t rows = n ? x.size() / n : 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* in = x.v.data() + r * n;
+    double m = 0, var = 0;
+    for (int64_t i = 0; i < n; ++i) m += in[i];
+    m = kRms ? 0 : m / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i) var += (in[i] - m) * (in[i] - m);
+    mean.v[r] = m;
+    inv.v[r] = 1 / std::sqrt(var / static_cast<double>(n) + eps);
+    std::vector<int64_t> index(row_dims.rank(), 0);
+    for (int64_t i = 0; i < n; ++i, Next(index, row_dims)) {
+      const double scale = c.has(1) ? c.in(1).v[BroadcastOffset(index, c.in(1).dims)] : 1;
+      const double bias = c.has(2) ? c.in(2).v[BroadcastOffset(index, c.in(2).dims)] : 0;
+      y.v[r * n + i] = (in[i] - m) * inv.v[r] * scale + bias;
+    }
+  }
+  c.outputs.push_back(std::move(y));
+  if (c.num_outputs > 1) c.outputs.push_back(std::move(mean));
+  if (c.num_outputs > 2) c.outputs.push_back(std::move(inv));
+  return OkStatus();
+}
+
+Status BatchNormalization(Call& c) {
+  const Tensor& x = c.in(0);
+  Tensor y = Tensor::Make(x.dtype, x.dims);
+  const double eps = c.attrs->Float("epsilon", 1e-5);
+  const int64_t channels = x.dims.rank() > 1 ? x.dims[1] : 1;
+  int64_t area = 1;
+  for (int i = 2; i < x.dims.rank(); ++i) area *= x.dims[i];
+  for (int64_t i = 0; i < y.size(); ++i) {
+    const int64_t ch = i / area % channels;
+    y.v[i] = (x.v[i] - c.in(3).v[ch]) / std::sqrt(c.in(4).v[ch] + eps) * c.in(1).v[ch] + c.in(2).v[ch];
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+constexpr Entry kTable[] = {{"Softmax", Softmax<false>},
+                            {"LogSoftmax", Softmax<true>},
+                            {"LayerNormalization", LayerNorm<false>},
+                            {"RMSNormalization", LayerNorm<true>},
+                            {"BatchNormalization", BatchNormalization}};
+
+}  // namespace
+
+std::span<const Entry> NormTable() { return kTable; }
+
+}  // namespace opsnn::ref

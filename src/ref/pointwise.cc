@@ -1,0 +1,212 @@
+// Element-wise operators, by their textbook formulas in f64.
+#include <cmath>
+#include <limits>
+
+#include "ref/internal.h"
+
+namespace opsnn::ref {
+namespace {
+
+bool IsInt(DType t) { return !IsFloat(t); }
+
+template <typename F>
+Status Unary(Call& c, F f) {
+  Tensor y = Tensor::Make(c.in(0).dtype, c.in(0).dims);
+  for (int64_t i = 0; i < y.size(); ++i) y.v[i] = f(c.in(0).v[i]);
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+template <typename F>
+Tensor Combine(const Tensor& a, const Tensor& b, const Dims& dims, F f) {
+  Tensor y = Tensor::Make(a.dtype, dims);
+  if (y.size() == 0) return y;
+  std::vector<int64_t> index(dims.rank(), 0);
+  int64_t i = 0;
+  do {
+    y.v[i++] = f(a.v[BroadcastOffset(index, a.dims)], b.v[BroadcastOffset(index, b.dims)]);
+  } while (Next(index, dims));
+  return y;
+}
+
+template <typename F>
+Status Binary(Call& c, F f) {
+  OPSNN_ASSIGN_OR_RETURN(Dims dims, BroadcastDims(c.in(0).dims, c.in(1).dims));
+  c.outputs.push_back(Combine(c.in(0), c.in(1), dims, f));
+  return OkStatus();
+}
+
+// Variadic left fold.
+template <typename F>
+Status Fold(Call& c, F f) {
+  Tensor acc = c.in(0);
+  for (size_t i = 1; i < c.inputs.size(); ++i) {
+    OPSNN_ASSIGN_OR_RETURN(Dims dims, BroadcastDims(acc.dims, c.in(static_cast<int>(i)).dims));
+    acc = Combine(acc, c.in(static_cast<int>(i)), dims, f);
+  }
+  c.outputs.push_back(std::move(acc));
+  return OkStatus();
+}
+
+double Clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
+double SigmoidOf(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
+double SoftplusOf(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
+double GeluErfOf(double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
+double GeluTanhOf(double x) {
+  const double k = std::sqrt(2.0 / M_PI);
+  return 0.5 * x * (1 + std::tanh(k * (x + 0.044715 * x * x * x)));
+}
+
+double DivOf(double a, double b, bool integer) {
+  if (!integer) return a / b;
+  return b == 0 ? 0 : std::trunc(a / b);  // the written policy: integer x / 0 = 0
+}
+
+double ModOf(double a, double b, bool fmod, bool integer) {
+  if (integer && b == 0) return 0;
+  if (fmod) return std::fmod(a, b);
+  const double r = std::fmod(a, b);
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;  // sign of the divisor
+}
+
+double MaxOf(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : a < b ? b : a; }
+double MinOf(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : b < a ? b : a; }
+
+Status Clip(Call& c) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double lo = c.has(1) ? c.in(1).v[0] : -inf, hi = c.has(2) ? c.in(2).v[0] : inf;
+  return Unary(c, [=](double x) { return std::isnan(x) ? x : std::min(std::max(x, lo), hi); });
+}
+
+Status Gelu(Call& c) {
+  return c.attrs->String("approximate", "none") == "tanh" ? Unary(c, GeluTanhOf) : Unary(c, GeluErfOf);
+}
+
+Status LeakyRelu(Call& c) {
+  const double a = c.attrs->Float("alpha", 0.01);
+  return Unary(c, [=](double x) { return x < 0 ? a * x : x; });
+}
+
+Status Elu(Call& c) {
+  const double a = c.attrs->Float("alpha", 1.0);
+  return Unary(c, [=](double x) { return x > 0 ? x : a * std::expm1(x); });
+}
+
+Status HardSigmoid(Call& c) {
+  const double a = c.attrs->Float("alpha", 0.2), b = c.attrs->Float("beta", 0.5);
+  return Unary(c, [=](double x) { return std::isnan(x) ? x : Clamp01(a * x + b); });
+}
+
+// Float to integer: toward zero, NaN to 0, saturating; to bool: x != 0.
+double CastTo(double x, DType t) {
+  if (t == DType::kBool) return x != 0;
+  if (IsFloat(t)) return x;
+  if (std::isnan(x)) return 0;
+  const int bits = static_cast<int>(SizeOf(t)) * 8;
+  const double lo = Info(t).is_signed ? -std::ldexp(1, bits - 1) : 0;
+  const double hi = Info(t).is_signed ? std::ldexp(1, bits - 1) - 1 : std::ldexp(1, bits) - 1;
+  return std::min(std::max(std::trunc(x), lo), hi);
+}
+
+Status Cast(Call& c) {
+  const DType to = c.output_dtype;
+  return Unary(c, [=](double x) { return CastTo(x, to); });
+}
+
+Status Where(Call& c) {
+  OPSNN_ASSIGN_OR_RETURN(Dims ab, BroadcastDims(c.in(1).dims, c.in(2).dims));
+  OPSNN_ASSIGN_OR_RETURN(Dims dims, BroadcastDims(c.in(0).dims, ab));
+  Tensor y = Tensor::Make(c.in(1).dtype, dims);
+  std::vector<int64_t> index(dims.rank(), 0);
+  for (int64_t i = 0; i < y.size(); ++i, Next(index, dims)) {
+    const Tensor& from = c.in(0).v[BroadcastOffset(index, c.in(0).dims)] != 0 ? c.in(1) : c.in(2);
+    y.v[i] = from.v[BroadcastOffset(index, from.dims)];
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+Status IsInf(Call& c) {
+  const bool neg = c.attrs->Int("detect_negative", 1), pos = c.attrs->Int("detect_positive", 1);
+  return Unary(c, [=](double x) { return std::isinf(x) && (x < 0 ? neg : pos) ? 1.0 : 0.0; });
+}
+
+Status Mean(Call& c) {
+  OPSNN_RETURN_IF_ERROR(Fold(c, [](double a, double b) { return a + b; }));
+  for (double& x : c.outputs[0].v) x /= static_cast<double>(c.inputs.size());
+  return OkStatus();
+}
+
+constexpr Entry kTable[] = {
+    {"Relu", [](Call& c) { return Unary(c, [](double x) { return x < 0 ? 0 : x; }); }},
+    {"LeakyRelu", LeakyRelu},
+    {"PRelu", [](Call& c) { return Binary(c, [](double x, double s) { return x < 0 ? s * x : x; }); }},
+    {"Clip", Clip},
+    {"Gelu", Gelu},
+    {"Elu", Elu},
+    {"HardSigmoid", HardSigmoid},
+    {"Sigmoid", [](Call& c) { return Unary(c, SigmoidOf); }},
+    {"Swish", [](Call& c) { return Unary(c, [](double x) { return x * SigmoidOf(x); }); }},
+    {"HardSwish", [](Call& c) { return Unary(c, [](double x) { return x * Clamp01(x / 6 + 0.5); }); }},
+    {"Softplus", [](Call& c) { return Unary(c, SoftplusOf); }},
+    {"Mish", [](Call& c) { return Unary(c, [](double x) { return x * std::tanh(SoftplusOf(x)); }); }},
+    {"Tanh", [](Call& c) { return Unary(c, [](double x) { return std::tanh(x); }); }},
+    {"Erf", [](Call& c) { return Unary(c, [](double x) { return std::erf(x); }); }},
+    {"Exp", [](Call& c) { return Unary(c, [](double x) { return std::exp(x); }); }},
+    {"Log", [](Call& c) { return Unary(c, [](double x) { return std::log(x); }); }},
+    {"Sqrt", [](Call& c) { return Unary(c, [](double x) { return std::sqrt(x); }); }},
+    {"Reciprocal", [](Call& c) { return Unary(c, [](double x) { return 1 / x; }); }},
+    {"Neg", [](Call& c) { return Unary(c, [](double x) { return -x; }); }},
+    {"Abs", [](Call& c) { return Unary(c, [](double x) { return std::fabs(x); }); }},
+    {"Sign", [](Call& c) { return Unary(c, [](double x) { return x > 0   ? 1.0
+                                                                 : x < 0 ? -1.0
+                                                                         : x; }); }},
+    {"Floor", [](Call& c) { return Unary(c, [](double x) { return std::floor(x); }); }},
+    {"Ceil", [](Call& c) { return Unary(c, [](double x) { return std::ceil(x); }); }},
+    {"Round", [](Call& c) { return Unary(c, [](double x) { return std::nearbyint(x); }); }},
+    {"Sin", [](Call& c) { return Unary(c, [](double x) { return std::sin(x); }); }},
+    {"Cos", [](Call& c) { return Unary(c, [](double x) { return std::cos(x); }); }},
+    {"Not", [](Call& c) { return Unary(c, [](double x) { return x == 0 ? 1.0 : 0.0; }); }},
+    {"IsNaN", [](Call& c) { return Unary(c, [](double x) { return std::isnan(x) ? 1.0 : 0.0; }); }},
+    {"IsInf", IsInf},
+    {"Identity", [](Call& c) { return Unary(c, [](double x) { return x; }); }},
+    {"Dropout", [](Call& c) { return Unary(c, [](double x) { return x; }); }},
+    {"Cast", Cast},
+    {"Add", [](Call& c) { return Binary(c, [](double a, double b) { return a + b; }); }},
+    {"Sub", [](Call& c) { return Binary(c, [](double a, double b) { return a - b; }); }},
+    {"Mul", [](Call& c) { return Binary(c, [](double a, double b) { return a * b; }); }},
+    {"Div",
+     [](Call& c) {
+       const bool i = IsInt(c.in(0).dtype);
+       return Binary(c, [i](double a, double b) { return DivOf(a, b, i); });
+     }},
+    {"Mod",
+     [](Call& c) {
+       const bool i = IsInt(c.in(0).dtype), f = c.attrs->Int("fmod", 0);
+       return Binary(c, [=](double a, double b) { return ModOf(a, b, f, i); });
+     }},
+    {"Pow", [](Call& c) { return Binary(c, [](double a, double b) { return std::pow(a, b); }); }},
+    {"Max", [](Call& c) { return Fold(c, MaxOf); }},
+    {"Min", [](Call& c) { return Fold(c, MinOf); }},
+    {"Sum", [](Call& c) { return Fold(c, [](double a, double b) { return a + b; }); }},
+    {"Mean", Mean},
+    {"Equal", [](Call& c) { return Binary(c, [](double a, double b) { return a == b ? 1.0 : 0.0; }); }},
+    {"Less", [](Call& c) { return Binary(c, [](double a, double b) { return a < b ? 1.0 : 0.0; }); }},
+    {"LessOrEqual", [](Call& c) { return Binary(c, [](double a, double b) { return a <= b ? 1.0 : 0.0; }); }},
+    {"Greater", [](Call& c) { return Binary(c, [](double a, double b) { return a > b ? 1.0 : 0.0; }); }},
+    {"GreaterOrEqual",
+     [](Call& c) { return Binary(c, [](double a, double b) { return a >= b ? 1.0 : 0.0; }); }},
+    {"And",
+     [](Call& c) { return Binary(c, [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; }); }},
+    {"Or",
+     [](Call& c) { return Binary(c, [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; }); }},
+    {"Xor",
+     [](Call& c) { return Binary(c, [](double a, double b) { return (a != 0) != (b != 0) ? 1.0 : 0.0; }); }},
+    {"Where", Where},
+};
+
+}  // namespace
+
+std::span<const Entry> PointwiseTable() { return kTable; }
+
+}  // namespace opsnn::ref

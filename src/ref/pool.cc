@@ -1,0 +1,131 @@
+// Pooling windows, one output element at a time.
+#include <cmath>
+#include <limits>
+
+#include "ref/internal.h"
+
+namespace opsnn::ref {
+namespace {
+
+struct Axis {
+  int64_t in, out, kernel, stride, dilation, pad, pad_end;
+};
+
+// ONNX output size: floor or ceil of (in + pads - reach) / stride + 1; with ceil a window may not start
+// beyond the padded input (the rule of opset 19 and of other frameworks).
+Axis MakeAxis(const Call& c, int i, int s) {
+  const auto kernel = c.attrs->Ints("kernel_shape"), strides = c.attrs->Ints("strides");
+  const auto dilations = c.attrs->Ints("dilations"), pads = c.attrs->Ints("pads");
+  const std::string auto_pad = c.attrs->String("auto_pad", "NOTSET");
+  Axis a{c.in(0).dims[2 + i],
+         0,
+         kernel[i],
+         strides.empty() ? 1 : strides[i],
+         dilations.empty() ? 1 : dilations[i],
+         pads.empty() ? 0 : pads[i],
+         pads.empty() ? 0 : pads[s + i]};
+  const int64_t reach = (a.kernel - 1) * a.dilation + 1;
+  if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
+    a.out = (a.in + a.stride - 1) / a.stride;
+    const int64_t total = std::max<int64_t>(0, (a.out - 1) * a.stride + reach - a.in);
+    a.pad = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    a.pad_end = total - a.pad;
+    return a;
+  }
+  const int64_t span = a.in + a.pad + a.pad_end - reach;
+  a.out = span / a.stride + 1;
+  if (c.attrs->Int("ceil_mode", 0) && span % a.stride != 0) {
+    ++a.out;
+    if ((a.out - 1) * a.stride >= a.in + a.pad) --a.out;
+  }
+  return a;
+}
+
+// visit(window element value or nothing for padding) is called per tap; returns through `f` the output value.
+template <typename F>
+Status Windows(Call& c, F f) {
+  const int s = c.in(0).dims.rank() - 2;
+  std::vector<Axis> axes;
+  Dims out{c.in(0).dims[0], c.in(0).dims[1]}, kernel, spatial, in;
+  for (int i = 0; i < s; ++i) {
+    axes.push_back(MakeAxis(c, i, s));
+    out.push_back(axes[i].out);
+    spatial.push_back(axes[i].out);
+    kernel.push_back(axes[i].kernel);
+    in.push_back(axes[i].in);
+  }
+  Tensor y = Tensor::Make(c.in(0).dtype, out);
+  const int64_t planes = out[0] * out[1], in_area = NumElements(in), out_area = NumElements(spatial);
+  for (int64_t p = 0; p < planes && out_area; ++p) {
+    std::vector<int64_t> o(s, 0);
+    for (int64_t q = 0; q < out_area; ++q, Next(o, spatial)) {
+      std::vector<double> values;
+      int64_t counted = 0;  // taps inside the padded input
+      std::vector<int64_t> t(s, 0), at(s);
+      do {
+        bool inside = true, padded = true;
+        for (int i = 0; i < s; ++i) {
+          at[i] = o[i] * axes[i].stride - axes[i].pad + t[i] * axes[i].dilation;
+          inside &= at[i] >= 0 && at[i] < axes[i].in;
+          padded &= at[i] < axes[i].in + axes[i].pad_end;
+        }
+        counted += padded;
+        if (inside) values.push_back(c.in(0).v[p * in_area + Offset(at, in)]);
+      } while (Next(t, kernel));
+      y.v[p * out_area + q] = f(values, counted);
+    }
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+double MaxOf(const std::vector<double>& v) {
+  double m = -std::numeric_limits<double>::infinity();
+  for (double x : v) m = std::isnan(x) || std::isnan(m) ? std::nan("") : std::max(m, x);
+  return m;
+}
+
+double SumOf(const std::vector<double>& v) {
+  double s = 0;
+  for (double x : v) s += x;
+  return s;
+}
+
+Status MaxPool(Call& c) {
+  return Windows(c, [](const std::vector<double>& v, int64_t) { return MaxOf(v); });
+}
+
+Status AveragePool(Call& c) {
+  const bool include = c.attrs->Int("count_include_pad", 0);
+  return Windows(c, [=](const std::vector<double>& v, int64_t counted) {
+    return SumOf(v) / static_cast<double>(include ? counted : static_cast<int64_t>(v.size()));
+  });
+}
+
+template <bool kMax>
+Status Global(Call& c) {
+  Dims dims = c.in(0).dims;
+  int64_t area = 1;
+  for (int i = 2; i < dims.rank(); ++i) {
+    area *= dims[i];
+    dims[i] = 1;
+  }
+  Tensor y = Tensor::Make(c.in(0).dtype, dims);
+  for (int64_t i = 0; i < y.size(); ++i) {
+    const std::vector<double> v(c.in(0).v.begin() + i * area, c.in(0).v.begin() + (i + 1) * area);
+    y.v[i] = kMax ? MaxOf(v) : SumOf(v) / static_cast<double>(area);
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+constexpr Entry kTable[] = {{"MaxPool", MaxPool},
+                            {"AveragePool", AveragePool},
+                            {"GlobalAveragePool", Global<false>},
+                            {"GlobalMaxPool", Global<true>}};
+
+}  // namespace
+
+std::span<const Entry> PoolTable() { return kTable; }
+
+}  // namespace opsnn::ref
