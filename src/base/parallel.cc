@@ -1,0 +1,224 @@
+#include "base/parallel.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/cpu_count.h"
+#include "base/knobs.h"
+
+namespace opsnn {
+namespace {
+
+// Long enough to bridge the gap between two operators of a model, short enough not to be seen in `top`;
+// waking a sleeping thread costs about 30 us.
+constexpr std::chrono::microseconds kSpin{50};
+constexpr int kPausesPerClockRead = 32;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+uint32_t FloatControl() {
+#if defined(__x86_64__)
+  return __builtin_ia32_stmxcsr() & ~0x3Fu;  // rounding, masks, flush modes; not the sticky flags
+#else
+  return 0;
+#endif
+}
+
+void SetFloatControl([[maybe_unused]] uint32_t v) {
+#if defined(__x86_64__)
+  __builtin_ia32_ldmxcsr(v);
+#endif
+}
+
+thread_local bool tls_inside = false;  // in the body of a ParallelFor
+thread_local int tls_limit = 0;        // 0 = none
+
+class InsideScope {
+ public:
+  InsideScope() { tls_inside = true; }
+  ~InsideScope() { tls_inside = false; }
+};
+
+// One job at a time. `gate_` names the job and admits workers: number of the job in the upper half, then an
+// open bit, then how many workers have entered. A worker enters by one compare-and-swap and gets its worker
+// index from it; the caller closes the gate when the indices are used up and waits only for those inside, so
+// a worker that is slow to wake up delays nobody.
+class Pool {
+ public:
+  // False when another thread's job has the pool; the caller then works alone.
+  bool TryRun(int64_t n, int threads, FunctionRef<void(int64_t, int)> fn) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    StartWorkers(threads - 1);
+    fn_ = &fn;
+    n_ = n;
+    max_entered_ = static_cast<uint32_t>(std::min<int64_t>({threads - 1, n - 1, started_}));
+    float_control_ = FloatControl();
+    next_.store(0, std::memory_order_relaxed);
+    left_.store(0, std::memory_order_relaxed);
+    const uint64_t job = (gate_.load(std::memory_order_relaxed) >> 32) + 1;
+    gate_.store(job << 32 | kOpen, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) Wake(max_entered_);
+    Work(fn, 0);
+    const uint32_t entered = static_cast<uint32_t>(gate_.fetch_and(~kOpen)) & ~kOpen;
+    AwaitWorkers(entered);
+    busy_.store(false, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t kOpen = 1u << 31;
+
+  void StartWorkers(int wanted) {
+    for (; started_ < wanted; ++started_) {
+      // Detached: workers live as long as the process and hold nothing that needs releasing.
+      pthread_t id;
+      pthread_attr_t attr;
+      pthread_attr_init(&attr);
+      pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+      const int rc = pthread_create(
+          &id, &attr,
+          [](void* p) -> void* {
+            static_cast<Pool*>(p)->WorkerLoop();
+            return nullptr;
+          },
+          this);
+      pthread_attr_destroy(&attr);
+      if (rc != 0) return;  // out of threads: whoever exists does the work
+    }
+  }
+
+  void Wake(uint32_t count) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (uint32_t i = 0; i < count; ++i) wake_.notify_one();
+  }
+
+  void Work(FunctionRef<void(int64_t, int)> fn, int worker) {
+    InsideScope inside;
+    for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < n_;) fn(i, worker);
+  }
+
+  void AwaitWorkers(uint32_t entered) {
+    const auto deadline = std::chrono::steady_clock::now() + kSpin;
+    for (int i = 1; left_.load(std::memory_order_acquire) != entered; ++i) {
+      Pause();
+      // More threads than free cores: give the core to the worker we wait for.
+      if (i % kPausesPerClockRead == 0 && std::chrono::steady_clock::now() > deadline) sched_yield();
+    }
+  }
+
+  static bool IsNew(uint64_t gate, uint64_t last_job) { return (gate & kOpen) && (gate >> 32) != last_job; }
+
+  void AwaitJob(uint64_t last_job) {
+    const auto deadline = std::chrono::steady_clock::now() + kSpin;
+    for (int i = 1; !IsNew(gate_.load(std::memory_order_relaxed), last_job); ++i) {
+      Pause();
+      if (i % kPausesPerClockRead == 0 && std::chrono::steady_clock::now() > deadline) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        // Announced before the last look at the gate; TryRun opens the gate before it looks for sleepers.
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);
+        wake_.wait(lock, [&] { return IsNew(gate_.load(std::memory_order_seq_cst), last_job); });
+        sleepers_.fetch_sub(1, std::memory_order_relaxed);
+        return;
+      }
+    }
+  }
+
+  void WorkerLoop() {
+    uint64_t last_job = 0;
+    for (;;) {
+      AwaitJob(last_job);
+      uint64_t gate = gate_.load(std::memory_order_acquire);
+      last_job = gate >> 32;
+      // max_entered_ belongs to the job that the swap then confirms to be still open.
+      while ((gate & kOpen) && (gate >> 32) == last_job) {
+        const uint32_t entered = static_cast<uint32_t>(gate) & ~kOpen;
+        if (entered >= max_entered_.load(std::memory_order_relaxed)) break;
+        if (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) continue;
+        SetFloatControl(float_control_);
+        Work(*fn_, static_cast<int>(entered) + 1);
+        left_.fetch_add(1, std::memory_order_release);
+        break;
+      }
+    }
+  }
+
+  std::atomic<bool> busy_{false};
+  int64_t started_ = 0;  // guarded by busy_
+  // The job; written before the gate opens, read by those who entered.
+  FunctionRef<void(int64_t, int)>* fn_ = nullptr;
+  int64_t n_ = 0;
+  uint32_t float_control_ = 0;
+  std::atomic<uint32_t> max_entered_{0};
+  alignas(64) std::atomic<uint64_t> gate_{0};
+  alignas(64) std::atomic<int64_t> next_{0};
+  alignas(64) std::atomic<uint32_t> left_{0};
+  std::atomic<int> sleepers_{0};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+};
+
+std::atomic<Pool*> g_pool{nullptr};
+std::atomic<int> g_threads{0};  // set by SetNumThreads; 0 = default
+std::atomic<int> g_allowed{0};  // cached AllowedCpus()
+
+// The workers do not exist in the child, and the old pool's locks may be held for ever: start anew.
+void ForgetPool() {
+  g_pool.store(nullptr);
+  g_allowed.store(0);
+}
+
+Pool& ThePool() {
+  Pool* pool = g_pool.load(std::memory_order_acquire);
+  if (pool) return *pool;
+  static const int registered = pthread_atfork(nullptr, nullptr, ForgetPool);
+  (void)registered;
+  Pool* fresh = new Pool;  // never freed: workers use it until the process ends
+  if (g_pool.compare_exchange_strong(pool, fresh)) return *fresh;
+  delete fresh;
+  return *pool;
+}
+
+}  // namespace
+
+int NumThreads() {
+  if (const int set = g_threads.load(std::memory_order_relaxed)) return set;
+  if (const int knob = GetKnobs().threads) return knob;
+  int allowed = g_allowed.load(std::memory_order_relaxed);
+  if (allowed == 0) g_allowed.store(allowed = AllowedCpus(), std::memory_order_relaxed);
+  return allowed;
+}
+
+void SetNumThreads(int n) { g_threads.store(std::max(n, 0), std::memory_order_relaxed); }
+
+ScopedThreadLimit::ScopedThreadLimit(int limit) : saved_(tls_limit) { tls_limit = std::max(limit, 1); }
+ScopedThreadLimit::~ScopedThreadLimit() { tls_limit = saved_; }
+
+int ThreadsAvailable() {
+  if (tls_inside) return 1;
+  const int n = NumThreads();
+  return tls_limit > 0 ? std::min(n, tls_limit) : n;
+}
+
+void ParallelFor(int64_t n, FunctionRef<void(int64_t, int)> fn) {
+  if (n > 1 && !tls_inside) {
+    const int threads = ThreadsAvailable();
+    if (threads > 1 && ThePool().TryRun(n, threads, fn)) return;
+  }
+  const bool outer = tls_inside;
+  tls_inside = true;
+  for (int64_t i = 0; i < n; ++i) fn(i, 0);
+  tls_inside = outer;
+}
+
+}  // namespace opsnn
