@@ -20,6 +20,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/parallel.h"
@@ -117,8 +118,11 @@ enum class LayoutRule : uint8_t {
   kPrefers,       // wants blocked input: convolution
 };
 
+struct Declaration;  // op/declaration.h
+
 struct OpDef {
   std::string name;                        // "Relu"
+  const Declaration* declaration = nullptr;  // the whole of its TOML file
   OpClass op_class = OpClass::kVector;
   LayoutRule layout = LayoutRule::kLogicalOnly;
   int min_inputs = 0, max_inputs = 0;      // from the declaration
@@ -131,6 +135,9 @@ struct OpDef {
   std::function<Result<Program>(const ProgramContext&)> program;
   // May this operator take a fused tail (a cube kernel with an epilogue)?
   bool takes_tail = false;
+  // Output 0 holds input 0's elements in the same order (Reshape, Squeeze, ...): the graph may alias them, and the
+  // kernel does nothing when both pointers are equal.
+  bool is_view = false;
   // Output dtype of a pointwise operator if it is not the promoted input dtype (comparisons: bool).
   std::function<DType(const ProgramContext&)> out_dtype;
   // Constant folding needs no function of its own: the graph runs the planned kernel on the constants.

@@ -1,0 +1,57 @@
+#include "op/operator.h"
+
+#include "op/attrs.h"
+#include "op/declaration.h"
+
+namespace opsnn::op {
+
+TensorView TensorDesc::View(void* data) const {
+  const Dims stored = StoredDims(dims, layout);
+  return {data, dtype, stored, strides.empty() ? ContiguousStrides(stored) : strides};
+}
+
+double Attrs::Float(std::string_view name, double fallback) const {
+  auto it = values_.find(name);
+  if (it == values_.end()) return fallback;
+  if (const double* f = std::get_if<double>(&it->second)) return *f;
+  if (const int64_t* i = std::get_if<int64_t>(&it->second)) return static_cast<double>(*i);
+  return fallback;
+}
+
+std::string ToString(DTypeMask mask) {
+  std::string out;
+  for (int i = 0; i < kNumDTypes; ++i) {
+    if (!Contains(mask, static_cast<DType>(i))) continue;
+    if (!out.empty()) out += ", ";
+    out += Name(static_cast<DType>(i));
+  }
+  return out;
+}
+
+const char* Name(AttrType t) {
+  static constexpr const char* kNames[] = {"int", "float", "string", "ints", "floats", "strings", "tensor"};
+  return kNames[static_cast<int>(t)];
+}
+
+const AttrDecl* Declaration::FindAttr(std::string_view attr) const {
+  for (const AttrDecl& a : attrs) {
+    if (attr == a.name) return &a;
+  }
+  return nullptr;
+}
+
+Status Infer(const OpDef& def, InferContext& c) {
+  OPSNN_RETURN_IF_ERROR(Check(def, c));
+  if (!def.infer) return Errorf(Code::kInternal, "%s: the operator has no shape inference", def.name.c_str());
+  return def.infer(c);
+}
+
+Result<KernelPtr> Plan(const OpDef& def, const PlanContext& c) {
+  if (!def.plan) return Errorf(Code::kInternal, "%s: the operator has no plan", def.name.c_str());
+  if (c.tail != nullptr && !def.takes_tail) {
+    return Errorf(Code::kInternal, "%s: the operator takes no fused tail", def.name.c_str());
+  }
+  return def.plan(c);
+}
+
+}  // namespace opsnn::op

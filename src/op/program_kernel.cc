@@ -1,0 +1,81 @@
+// The generic kernel: a compiled program with views that were worked out when it was planned.
+#include <array>
+
+#include "op/pointwise.h"
+#include "vector/run.h"
+
+namespace opsnn::op {
+namespace {
+
+constexpr size_t kInlineOperands = 6;  // most operators; longer fused chains take their views from the heap
+
+class ProgramKernel : public Kernel {
+ public:
+  ProgramKernel(std::shared_ptr<const vector::CompiledProgram> program, std::vector<KernelOperand> inputs,
+                std::vector<KernelOperand> outputs, int row_rank, std::string variant)
+      : program_(std::move(program)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        row_rank_(row_rank),
+        variant_(std::move(variant)) {}
+
+  Status Run(const RunArgs& args) const override {
+    if (inputs_.size() + outputs_.size() <= kInlineOperands) {
+      std::array<TensorView, kInlineOperands> views;
+      return RunWith(views.data(), args);
+    }
+    std::vector<TensorView> views(inputs_.size() + outputs_.size());
+    return RunWith(views.data(), args);
+  }
+
+  std::string variant() const override { return variant_; }
+
+ private:
+  Status RunWith(TensorView* views, const RunArgs& args) const {
+    TensorView* v = views;
+    for (const KernelOperand& x : inputs_) {
+      *v = x.view;
+      v++->data = args.inputs[x.index];
+    }
+    for (const KernelOperand& y : outputs_) {
+      *v = y.view;
+      v++->data = args.outputs[y.index];
+    }
+    vector::RunTensors(*program_, {views, inputs_.size()}, {views + inputs_.size(), outputs_.size()},
+                       row_rank_);
+    return OkStatus();
+  }
+
+  std::shared_ptr<const vector::CompiledProgram> program_;
+  std::vector<KernelOperand> inputs_, outputs_;
+  int row_rank_;
+  std::string variant_;
+};
+
+// Nothing to compute: an output without elements.
+class EmptyKernel : public Kernel {
+ public:
+  Status Run(const RunArgs&) const override { return OkStatus(); }
+  std::string variant() const override { return "empty"; }
+};
+
+}  // namespace
+
+Result<KernelPtr> MakeProgramKernel(const Program& program, const Dims& iteration,
+                                    std::vector<KernelOperand> inputs, std::vector<KernelOperand> outputs,
+                                    int row_rank, std::string variant) {
+  if (static_cast<int>(inputs.size()) != program.num_inputs || outputs.size() != program.outputs.size()) {
+    return Errorf(Code::kInternal, "program %s: bound to %zu inputs and %zu outputs; it has %d and %zu",
+                  program.ToString().c_str(), inputs.size(), outputs.size(), program.num_inputs,
+                  program.outputs.size());
+  }
+  bool all_empty = true;
+  for (const KernelOperand& y : outputs) all_empty = all_empty && y.view.size() == 0;
+  if (all_empty) return KernelPtr(std::make_shared<EmptyKernel>());
+  OPSNN_ASSIGN_OR_RETURN(auto compiled, vector::Compile(program));
+  for (KernelOperand& x : inputs) x.view = BroadcastTo(x.view, iteration);
+  return KernelPtr(std::make_shared<ProgramKernel>(std::move(compiled), std::move(inputs), std::move(outputs),
+                                                   row_rank, std::move(variant)));
+}
+
+}  // namespace opsnn::op
