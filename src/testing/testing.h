@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "tensor/element.h"
 #include "tensor/shape.h"
 #include "tensor/tensor_view.h"
 
@@ -74,8 +75,8 @@ class GuardedTensor {
   TensorView view_;
 };
 
-double ReadElement(const void* p, DType t);                     // scalar conversions of base/half.h
-void WriteElement(void* p, DType t, double v);                  // round to nearest even, saturate integers
+using opsnn::ReadElement;   // tensor/element.h
+using opsnn::WriteElement;  // rounds to nearest even, saturates integers
 
 double Epsilon(DType t);                                        // unit roundoff: 2^-24, 2^-11, 2^-8, 2^-53; 0 for ints
 // |error| allowed for a sum of k products of magnitude |a| |b|, accumulated in `acc`, stored in `out`:
