@@ -22,6 +22,10 @@
 
 namespace opsnn {
 
+namespace api {
+struct ModelAccess;
+}
+
 enum class Fusion { kAuto, kOff, kForce };   // the judge decides / nothing is fused / wherever it is legal
 enum class Policy { kExcess, kExact };       // may fusing drop an intermediate rounding, or is it kept?
 
@@ -90,8 +94,8 @@ class OPSNN_API Model {
   Result<std::vector<Tensor>> RunProfiled(const Feeds& feeds, RunStats* stats);
   // Plans for these input shapes without running: memory peak, bytes moved, node counts.
   Result<RunStats> Plan(const Shapes& shapes);
-  // One decision per edge that could fuse.
-  Result<std::vector<plan::Decision>> Explain(const Shapes& shapes);
+  // One decision per edge that could fuse, for a device profile ("" = the profile knob).
+  Result<std::vector<plan::Decision>> Explain(const Shapes& shapes, const std::string& profile = "");
   // Runs fused and unfused, recomputes every node in double precision on that node's own inputs and compares.
   // progress(done, total) is called now and then.
   Result<VerifyReport> Verify(const Feeds& feeds, const std::function<void(int, int)>& progress = nullptr);
@@ -103,6 +107,7 @@ class OPSNN_API Model {
   static std::vector<std::string> PassNames();
 
  private:
+  friend struct api::ModelAccess;
   struct Impl;
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
