@@ -79,7 +79,7 @@ def main():
             errors.append(f"src/{rel}: in no module of src/CMakeLists.txt")
             continue
         allowed = closure(modules, own) | {own}
-        if rel.endswith(("_test.cc", "_bench.cc")):
+        if rel.endswith(("_test.cc", "_bench.cc", "_tester.h", "_tester.cc")):
             allowed |= TEST_EXTRA
         text = f.read_text()
         for inc in INCLUDE.findall(text):
@@ -87,7 +87,7 @@ def main():
                 errors.append(f"src/{rel}: includes {inc}; Highway is included through isa/ only")
             if inc.endswith("intrin.h") and not (rel.startswith("isa/") or pathlib.Path(rel).name.startswith("x86_")):
                 errors.append(f"src/{rel}: includes {inc}; intrinsics live in isa/ and x86_*.cc tier files")
-            if (SRC / inc).exists():
+            if (SRC / inc).is_file():
                 target = module_of(inc)
                 if target not in allowed:
                     errors.append(f"src/{rel}: module {own} may not include {inc} (module {target})")
@@ -96,7 +96,7 @@ def main():
             if f.suffix not in (".h", ".cc", ".c", ".cpp"):
                 continue
             for inc in INCLUDE.findall(f.read_text()):
-                if (SRC / inc).exists() and not (ROOT / "include" / inc).exists() and not (f.parent / inc).exists():
+                if (SRC / inc).is_file() and not (ROOT / "include" / inc).exists() and not (f.parent / inc).exists():
                     errors.append(f"{f.relative_to(ROOT)}: includes {inc}; only public headers are allowed here")
     for e in errors:
         print(e)
