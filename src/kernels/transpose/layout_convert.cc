@@ -1,0 +1,215 @@
+#include "kernels/transpose/layout_convert.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <memory>
+#include <numeric>
+
+#include "base/parallel.h"
+#include "kernels/transpose/runs.h"
+#include "kernels/transpose/strided_copy.h"
+#include "kernels/transpose/tile.h"
+#include "vector/run.h"
+
+namespace opsnn::kernels {
+namespace {
+
+// Pixels handled at a time: a piece of one channel block in the wider of the two dtypes stays in L1
+// (32 channels x 128 pixels x 8 bytes = 32 KiB at most).
+constexpr int64_t kPixels = 128;
+constexpr int kMaxC0 = 32;
+constexpr int64_t kTaskBytes = 128 << 10;
+constexpr int64_t kStreamBytes = 16 << 20;
+
+// One side of a conversion as strides in elements: of images, of channel blocks, of channels inside a block
+// and of pixels. A plain layout is a blocked one whose blocks lie c0 * channel apart.
+struct Side {
+  char* data;
+  DType dtype;
+  int c0;  // 0: plain, any block size
+  int64_t image, block, channel, pixel;
+  int64_t size() const { return static_cast<int64_t>(SizeOf(dtype)); }
+  char* At(int64_t n, int64_t c, int64_t pixel_index) const {
+    const int64_t in_block = c0 ? c / c0 * block + c % c0 * channel : c * channel;
+    return data + (n * image + in_block + pixel_index * pixel) * size();
+  }
+};
+
+Side MakeSide(const void* data, DType dtype, const Layout& layout, int64_t channels, int64_t pixels) {
+  Side s = {static_cast<char*>(const_cast<void*>(data)), dtype, 0, channels * pixels, 0, pixels, 1};
+  if (layout.format == Format::kNHWC) {
+    s.channel = 1;
+    s.pixel = channels;
+  } else if (layout.format == Format::kNC1HWC0) {
+    s.c0 = layout.c0;
+    s.image = (channels + s.c0 - 1) / s.c0 * s.c0 * pixels;
+    s.block = s.c0 * pixels;
+    s.channel = 1;
+    s.pixel = s.c0;
+  }
+  return s;
+}
+
+// The program that only converts, compiled once per pair of compute types.
+const vector::CompiledProgram& ConvertProgram(DType from, DType to) {
+  constexpr int kTypes = 4;
+  using Table = std::shared_ptr<const vector::CompiledProgram>[kTypes][kTypes];
+  static const Table* const table = [] {
+    auto* t = new Table[1];
+    for (int i = 0; i < kTypes; ++i) {
+      for (int j = 0; j < kTypes; ++j) {
+        ProgramBuilder b;
+        const SlotId x = b.Input(static_cast<ComputeType>(i));
+        b.Output(i == j ? b.Unary(StageOp::kCopy, x) : b.Convert(x, static_cast<ComputeType>(j)));
+        t[0][i][j] = vector::Compile(std::move(b).Build()).value();
+      }
+    }
+    return t;
+  }();
+  return *(*table)[static_cast<int>(ComputeTypeOf(from))][static_cast<int>(ComputeTypeOf(to))];
+}
+
+// `channels` channels from c on (inside one block of each side) of `pixels` pixels from p on.
+class PieceCopier {
+ public:
+  PieceCopier(const Side& src, const Side& dst, bool stream)
+      : src_(src), dst_(dst), stream_(stream), convert_(src.dtype != dst.dtype) {
+    if (convert_) program_ = &ConvertProgram(src.dtype, dst.dtype);
+  }
+
+  void Copy(int64_t n, int64_t c, int64_t channels, int64_t p, int64_t pixels) const {
+    char* from = src_.At(n, c, p);
+    char* to = dst_.At(n, c, p);
+    const int64_t es = src_.size(), ed = dst_.size();
+    if (src_.channel == 1 && dst_.channel == 1) {  // channels innermost on both sides
+      if (convert_) {
+        Convert(from, src_.pixel, to, dst_.pixel, pixels, channels);
+      } else {
+        CopyRuns({from, src_.pixel * es, to, dst_.pixel * ed, pixels, channels * es});
+      }
+    } else if (src_.channel == 1) {
+      FromChannelsLast(from, to, channels, pixels);
+    } else {
+      ToChannelsLast(from, to, channels, pixels);
+    }
+  }
+
+ private:
+  void Convert(char* from, int64_t from_row, char* to, int64_t to_row, int64_t rows, int64_t cols) const {
+    const vector::BlockArg args[] = {{from, src_.dtype, from_row, 1}, {to, dst_.dtype, to_row, 1}};
+    vector::RunBlock(*program_, rows, cols, args);
+  }
+
+  // (pixels, channels) -> (channels, pixels); the dtype changes first, into a piece that stays in L1.
+  void FromChannelsLast(char* from, char* to, int64_t channels, int64_t pixels) const {
+    const int64_t ed = dst_.size();
+    if (!convert_) {
+      return Transpose2D(
+          {static_cast<int>(ed), pixels, channels, from, src_.pixel * ed, to, dst_.channel * ed, stream_});
+    }
+    alignas(64) char piece[kPixels * kMaxC0 * 8];
+    for (int64_t p = 0; p < pixels; p += kPixels) {
+      const int64_t m = std::min(kPixels, pixels - p);
+      for (int64_t c = 0; c < channels; c += kMaxC0) {
+        const int64_t k = std::min<int64_t>(kMaxC0, channels - c);
+        Convert(from + (p * src_.pixel + c) * src_.size(), src_.pixel, piece, k, m, k);
+        Transpose2D({static_cast<int>(ed), m, k, piece, k * ed, to + (c * dst_.channel + p) * ed,
+                     dst_.channel * ed, false});
+      }
+    }
+  }
+
+  // (channels, pixels) -> (pixels, channels).
+  void ToChannelsLast(char* from, char* to, int64_t channels, int64_t pixels) const {
+    const int64_t ed = dst_.size();
+    if (!convert_) {
+      return Transpose2D(
+          {static_cast<int>(ed), channels, pixels, from, src_.channel * ed, to, dst_.pixel * ed, stream_});
+    }
+    alignas(64) char piece[kPixels * kMaxC0 * 8];
+    for (int64_t p = 0; p < pixels; p += kPixels) {
+      const int64_t m = std::min(kPixels, pixels - p);
+      for (int64_t c = 0; c < channels; c += kMaxC0) {
+        const int64_t k = std::min<int64_t>(kMaxC0, channels - c);
+        Convert(from + (c * src_.channel + p) * src_.size(), src_.channel, piece, kPixels, k, m);
+        Transpose2D({static_cast<int>(ed), k, m, piece, kPixels * ed, to + (p * dst_.pixel + c) * ed,
+                     dst_.pixel * ed, false});
+      }
+    }
+  }
+
+  Side src_, dst_;
+  bool stream_, convert_;
+  const vector::CompiledProgram* program_ = nullptr;
+};
+
+void ZeroPadding(const Side& dst, int64_t n, int64_t channels, int64_t p, int64_t pixels) {
+  const int64_t valid = channels % dst.c0, e = dst.size();
+  if (valid == 0) return;
+  char* to = dst.At(n, channels, p);
+  for (int64_t i = 0; i < pixels; ++i) std::memset(to + i * dst.c0 * e, 0, (dst.c0 - valid) * e);
+}
+
+// Between plain layouts: a permutation, or a copy with conversion of permuted views.
+void ConvertPlain(const LayoutConvertParams& p) {
+  const auto strides = [&](const Layout& layout) {
+    Dims s = ContiguousStrides(p.dims);
+    if (layout.format != Format::kNHWC) return s;
+    int64_t step = p.dims[1];
+    s[1] = 1;
+    for (int i = p.dims.rank() - 1; i >= 2; --i) {
+      s[i] = step;
+      step *= p.dims[i];
+    }
+    return s;
+  };
+  const Dims from = strides(p.src_layout), to = strides(p.dst_layout);
+  if (p.src_dtype == p.dst_dtype) {
+    CopyPlan(static_cast<int>(SizeOf(p.src_dtype)), p.dims, from, to).Run(p.src, p.dst);
+  } else {
+    vector::CopyConvert({const_cast<void*>(p.src), p.src_dtype, p.dims, from},
+                        {p.dst, p.dst_dtype, p.dims, to});
+  }
+}
+
+}  // namespace
+
+void ConvertLayout(const LayoutConvertParams& p) {
+  const bool from_blocks = p.src_layout.format == Format::kNC1HWC0;
+  const bool to_blocks = p.dst_layout.format == Format::kNC1HWC0;
+  if (!from_blocks && !to_blocks) return ConvertPlain(p);
+  assert(p.dims.rank() >= 2 && p.src_layout.c0 <= kMaxC0 && p.dst_layout.c0 <= kMaxC0);
+  const int64_t images = p.dims[0], channels = p.dims[1];
+  int64_t pixels = 1;
+  for (int i = 2; i < p.dims.rank(); ++i) pixels *= p.dims[i];
+  if (images * channels * pixels == 0) return;
+
+  const Side src = MakeSide(p.src, p.src_dtype, p.src_layout, channels, pixels);
+  const Side dst = MakeSide(p.dst, p.dst_dtype, p.dst_layout, channels, pixels);
+  // Pieces end where a block of either side ends, so the step is the common divisor of two block sizes.
+  const int step = from_blocks && to_blocks ? std::gcd(src.c0, dst.c0) : std::max(src.c0, dst.c0);
+  const int64_t steps = (channels + step - 1) / step;
+  const int64_t bytes_per_pixel = step * (src.size() + dst.size());
+  const int64_t total = images * steps * pixels * bytes_per_pixel;
+  int64_t share = pixels;
+  if (total >= 2 * kTaskBytes && ThreadsAvailable() > 1 && pixels * bytes_per_pixel > 2 * kTaskBytes) {
+    share = (kTaskBytes / bytes_per_pixel + kPixels - 1) / kPixels * kPixels;
+  }
+  const int64_t shares = (pixels + share - 1) / share;
+  const PieceCopier copier(src, dst, total / 2 >= kStreamBytes);
+  const auto task = [&](int64_t t, int) {
+    const int64_t at = t % shares * share, count = std::min(share, pixels - at);
+    const int64_t c = t / shares % steps * step, n = t / shares / steps;
+    copier.Copy(n, c, std::min<int64_t>(step, channels - c), at, count);
+    if (to_blocks && c + step >= channels) ZeroPadding(dst, n, channels, at, count);
+  };
+  const int64_t tasks = images * steps * shares;
+  if (total < 2 * kTaskBytes) {
+    for (int64_t t = 0; t < tasks; ++t) task(t, 0);
+  } else {
+    ParallelFor(tasks, task);
+  }
+}
+
+}  // namespace opsnn::kernels

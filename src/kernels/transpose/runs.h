@@ -1,0 +1,23 @@
+// Many small memory copies at constant distances.
+#ifndef OPSNN_KERNELS_TRANSPOSE_RUNS_H_
+#define OPSNN_KERNELS_TRANSPOSE_RUNS_H_
+
+#include <cstdint>
+
+namespace opsnn::kernels {
+
+// `count` copies of `bytes` bytes: from src + i * src_stride to dst + i * dst_stride (strides in bytes,
+// source stride 0 repeats). No overlap. One thread.
+struct Runs {
+  const void* src;
+  int64_t src_stride;
+  void* dst;
+  int64_t dst_stride;
+  int64_t count;
+  int64_t bytes;
+};
+void CopyRuns(const Runs& r);
+
+}  // namespace opsnn::kernels
+
+#endif  // OPSNN_KERNELS_TRANSPOSE_RUNS_H_

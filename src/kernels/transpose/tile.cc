@@ -1,0 +1,236 @@
+#include "kernels/transpose/tile.h"
+
+#include <atomic>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/transpose/tile.cc"
+#include "isa/foreach_target.h"
+#include "isa/hwy.h"
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace {
+
+// The vector is used as a row of 16-byte blocks. A K x K transpose (K = elements in a block) runs in all
+// blocks at once; block b works on rows b * K .. b * K + K - 1, so that a result vector is one contiguous
+// piece of a destination row and no shuffle crosses a block.
+template <class T>
+constexpr int kK = 16 / sizeof(T);
+constexpr int kMaxBlocks = HWY_MAX_BYTES / 16;
+// A panel of rows fills a cache line of the destination: lines are written whole, in one go.
+constexpr int64_t kLine = 64;
+
+template <class T, int kBlocks>
+using Tag = hn::FixedTag<T, kK<T> * kBlocks>;
+
+// One block from each of the rows src, src + K rows, src + 2 K rows ...
+template <class T, int kBlocks>
+HWY_INLINE hn::VFromD<Tag<T, kBlocks>> LoadBlocks(const uint8_t* src, int64_t block_stride) {
+  const Tag<T, kBlocks> d;
+  if constexpr (kBlocks == 1) {
+    return hn::LoadU(d, reinterpret_cast<const T*>(src));
+  } else {
+    const auto lo = LoadBlocks<T, kBlocks / 2>(src, block_stride);
+    const auto hi = LoadBlocks<T, kBlocks / 2>(src + kBlocks / 2 * block_stride, block_stride);
+    return hn::Combine(d, hi, lo);
+  }
+}
+
+// (K * kBlocks) rows x K columns.
+template <class T, int kBlocks, bool kStream>
+HWY_INLINE void TransposeTile(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride) {
+  constexpr int K = kK<T>;
+  const Tag<T, kBlocks> d;
+  using V = hn::VFromD<Tag<T, kBlocks>>;
+  V v[K];
+#pragma GCC unroll 16
+  for (int i = 0; i < K; ++i) v[i] = LoadBlocks<T, kBlocks>(src + i * src_stride, K * src_stride);
+    // log2(K) perfect shuffles of the K vectors transpose them.
+#pragma GCC unroll 4
+  for (int step = 1; step < K; step *= 2) {
+    V w[K];
+#pragma GCC unroll 8
+    for (int i = 0; i < K / 2; ++i) {
+      w[2 * i] = hn::InterleaveLower(d, v[i], v[i + K / 2]);
+      w[2 * i + 1] = hn::InterleaveUpper(d, v[i], v[i + K / 2]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < K; ++i) v[i] = w[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < K; ++i) {
+    T* to = reinterpret_cast<T*>(dst + i * dst_stride);
+    if constexpr (kStream) {
+      hn::Stream(v[i], d, to);
+    } else {
+      hn::StoreU(v[i], d, to);
+    }
+  }
+}
+
+// kBands * K * kBlocks rows, all columns (at least K): the last tile is moved back over columns already done.
+template <class T, int kBlocks, int kBands, bool kStream>
+HWY_NOINLINE void Panel(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
+                        int64_t cols) {
+  constexpr int K = kK<T>;
+  constexpr int64_t kRows = K * kBlocks, kSize = sizeof(T);
+  for (int64_t c = 0; c < cols; c += K) {
+    c = c + K > cols ? cols - K : c;
+#pragma GCC unroll 4
+    for (int b = 0; b < kBands; ++b) {
+      TransposeTile<T, kBlocks, kStream>(src + b * kRows * src_stride + c * kSize, src_stride,
+                                         dst + b * kRows * kSize + c * dst_stride, dst_stride);
+    }
+  }
+}
+
+// Fewer than K rows or columns. The longer dimension runs innermost.
+template <class T>
+void Narrow(const Transpose2DParams& p) {
+  const uint8_t* src = static_cast<const uint8_t*>(p.src);
+  uint8_t* dst = static_cast<uint8_t*>(p.dst);
+  constexpr int64_t kSize = sizeof(T);
+  if (p.rows < p.cols) {
+    for (int64_t r = 0; r < p.rows; ++r) {
+      for (int64_t c = 0; c < p.cols; ++c) {
+        std::memcpy(dst + c * p.dst_stride + r * kSize, src + r * p.src_stride + c * kSize, kSize);
+      }
+    }
+  } else {
+    for (int64_t c = 0; c < p.cols; ++c) {
+      for (int64_t r = 0; r < p.rows; ++r) {
+        std::memcpy(dst + c * p.dst_stride + r * kSize, src + r * p.src_stride + c * kSize, kSize);
+      }
+    }
+  }
+}
+
+// Two to four dense columns or rows (images of few channels): the interleaved loads and stores of the
+// vectors.
+template <class T, int kN>
+void Deinterleave(const Transpose2DParams& p) {  // rows x kN, rows dense
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = hn::Lanes(d);
+  const T* src = static_cast<const T*>(p.src);
+  T* to[4] = {};
+  for (int i = 0; i < kN; ++i) to[i] = reinterpret_cast<T*>(static_cast<uint8_t*>(p.dst) + i * p.dst_stride);
+  int64_t r = 0;
+  for (; r + lanes <= p.rows; r += lanes) {
+    hn::VFromD<decltype(d)> a, b, c, e;
+    if constexpr (kN == 2) hn::LoadInterleaved2(d, src + kN * r, a, b);
+    if constexpr (kN == 3) hn::LoadInterleaved3(d, src + kN * r, a, b, c);
+    if constexpr (kN == 4) hn::LoadInterleaved4(d, src + kN * r, a, b, c, e);
+    hn::StoreU(a, d, to[0] + r);
+    hn::StoreU(b, d, to[1] + r);
+    if constexpr (kN > 2) hn::StoreU(c, d, to[2] + r);
+    if constexpr (kN > 3) hn::StoreU(e, d, to[3] + r);
+  }
+  for (; r < p.rows; ++r) {
+    for (int i = 0; i < kN; ++i) to[i][r] = src[kN * r + i];
+  }
+}
+
+template <class T, int kN>
+void Interleave(const Transpose2DParams& p) {  // kN x cols, the result's rows dense
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = hn::Lanes(d);
+  const T* from[4] = {};
+  for (int i = 0; i < kN; ++i) {
+    from[i] = reinterpret_cast<const T*>(static_cast<const uint8_t*>(p.src) + i * p.src_stride);
+  }
+  T* dst = static_cast<T*>(p.dst);
+  int64_t c = 0;
+  for (; c + lanes <= p.cols; c += lanes) {
+    const auto v0 = hn::LoadU(d, from[0] + c), v1 = hn::LoadU(d, from[1] + c);
+    if constexpr (kN == 2) hn::StoreInterleaved2(v0, v1, d, dst + kN * c);
+    if constexpr (kN == 3) hn::StoreInterleaved3(v0, v1, hn::LoadU(d, from[2] + c), d, dst + kN * c);
+    if constexpr (kN == 4) {
+      hn::StoreInterleaved4(v0, v1, hn::LoadU(d, from[2] + c), hn::LoadU(d, from[3] + c), d, dst + kN * c);
+    }
+  }
+  for (; c < p.cols; ++c) {
+    for (int i = 0; i < kN; ++i) dst[kN * c + i] = from[i][c];
+  }
+}
+
+// True if a few dense columns or rows were done here. Typed loads need naturally aligned elements.
+template <class T>
+bool Interleaved(const Transpose2DParams& p) {
+  const int64_t misaligned =
+      reinterpret_cast<intptr_t>(p.src) | reinterpret_cast<intptr_t>(p.dst) | p.src_stride | p.dst_stride;
+  if (misaligned % static_cast<int64_t>(sizeof(T)) != 0) return false;
+  if (p.src_stride == p.cols * static_cast<int64_t>(sizeof(T))) {
+    if (p.cols == 2) return Deinterleave<T, 2>(p), true;
+    if (p.cols == 3) return Deinterleave<T, 3>(p), true;
+    if (p.cols == 4) return Deinterleave<T, 4>(p), true;
+  }
+  if (p.dst_stride == p.rows * static_cast<int64_t>(sizeof(T))) {
+    if (p.rows == 2) return Interleave<T, 2>(p), true;
+    if (p.rows == 3) return Interleave<T, 3>(p), true;
+    if (p.rows == 4) return Interleave<T, 4>(p), true;
+  }
+  return false;
+}
+
+// Rows that do not fill a panel: bands of falling width, the last one moved back over rows already done.
+template <class T, int kBlocks>
+void TailRows(const Transpose2DParams& p, int64_t r) {
+  constexpr int64_t kRows = kK<T> * kBlocks, kSize = sizeof(T);
+  const uint8_t* src = static_cast<const uint8_t*>(p.src);
+  uint8_t* dst = static_cast<uint8_t*>(p.dst);
+  for (; p.rows - r >= kRows; r += kRows) {
+    Panel<T, kBlocks, 1, false>(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, p.cols);
+  }
+  if constexpr (kBlocks > 1) {
+    TailRows<T, kBlocks / 2>(p, r);
+  } else if (r < p.rows) {
+    r = p.rows - kRows;
+    Panel<T, 1, 1, false>(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, p.cols);
+  }
+}
+
+template <class T>
+void TransposeT(const Transpose2DParams& p) {
+  constexpr int64_t kSize = sizeof(T), kPanel = kLine / kSize;
+  constexpr int kBands = kLine / 16 / kMaxBlocks;
+  if (p.rows <= 0 || p.cols <= 0) return;
+  if (kSize <= 4 && (p.rows <= 4 || p.cols <= 4) && Interleaved<T>(p)) return;
+  if (p.rows < kK<T> || p.cols < kK<T>) return Narrow<T>(p);
+  const uint8_t* src = static_cast<const uint8_t*>(p.src);
+  uint8_t* dst = static_cast<uint8_t*>(p.dst);
+  const bool aligned = (reinterpret_cast<intptr_t>(dst) | p.dst_stride) % kLine == 0;
+  int64_t r = 0;
+  for (; r + kPanel <= p.rows; r += kPanel) {
+    const auto panel =
+        p.stream && aligned ? &Panel<T, kMaxBlocks, kBands, true> : &Panel<T, kMaxBlocks, kBands, false>;
+    panel(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, p.cols);
+  }
+  if (r < p.rows) TailRows<T, kMaxBlocks>(p, r);
+  // Streaming stores are weakly ordered: nobody may see the result before they have left the core.
+  if (p.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+}  // namespace
+
+void Transpose2DKernel(const Transpose2DParams& p) {
+  switch (p.elem_bytes) {
+    case 1:
+      return TransposeT<uint8_t>(p);
+    case 2:
+      return TransposeT<uint16_t>(p);
+    case 4:
+      return TransposeT<uint32_t>(p);
+    default:
+      return TransposeT<uint64_t>(p);
+  }
+}
+
+}  // namespace opsnn::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#if HWY_ONCE
+namespace opsnn::kernels {
+OPSNN_TIER_TABLE(Transpose2DKernel);
+void Transpose2D(const Transpose2DParams& p) { OPSNN_TIER_CALL(Transpose2DKernel)(p); }
+}  // namespace opsnn::kernels
+#endif

@@ -1,0 +1,24 @@
+// The 2-D core of every data movement that turns rows into columns.
+#ifndef OPSNN_KERNELS_TRANSPOSE_TILE_H_
+#define OPSNN_KERNELS_TRANSPOSE_TILE_H_
+
+#include <cstdint>
+
+namespace opsnn::kernels {
+
+// dst[c * dst_stride + r * elem_bytes] = src[r * src_stride + c * elem_bytes] for r < rows, c < cols.
+// Strides are in bytes, of any sign and alignment; src and dst do not overlap. One thread.
+struct Transpose2DParams {
+  int elem_bytes = 4;  // 1, 2, 4 or 8
+  int64_t rows = 0, cols = 0;
+  const void* src = nullptr;
+  int64_t src_stride = 0;
+  void* dst = nullptr;
+  int64_t dst_stride = 0;
+  bool stream = false;  // write around the caches where the alignment allows it
+};
+void Transpose2D(const Transpose2DParams& p);
+
+}  // namespace opsnn::kernels
+
+#endif  // OPSNN_KERNELS_TRANSPOSE_TILE_H_
