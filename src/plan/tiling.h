@@ -1,0 +1,63 @@
+// Tiles and their on-chip budget.
+#ifndef OPSNN_PLAN_TILING_H_
+#define OPSNN_PLAN_TILING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/knobs.h"
+#include "device/profile.h"
+#include "plan/decision.h"
+
+namespace opsnn::plan {
+
+struct Tile {
+  int64_t m = 0, n = 0, k = 0;
+  friend bool operator==(const Tile&, const Tile&) = default;
+};
+
+// What a fused contraction keeps on chip, in elements of what size.
+struct TileBlocks {
+  size_t a_size = 4, b_size = 4, c_size = 4, epilogue_size = 4;
+  int nbuf = 1;             // 2 when A and B are double-buffered
+  int epilogue_blocks = 0;  // operands, scratch and outputs of the vector program, each as large as C's block
+};
+
+// Bytes charged to each pool and what they may take, (1 - reserve) of the capacity.
+struct Budget {
+  std::vector<BudgetItem> items;
+  int64_t l1 = 0, ub = 0, l0c = 0;
+  int64_t l1_available = 0, ub_available = 0, l0c_available = 0;
+  bool fits = false;
+  std::string overflow;  // "L1: 360448 of 262144 bytes", the first pool that does not fit
+};
+// The profile says which pool a block is charged to; single_pool charges all four to L1.
+Budget ComputeBudget(const Tile& t, const TileBlocks& blocks, const device::DeviceProfile& p,
+                     double l1_reserve, bool single_pool);
+
+struct TileChoice {
+  Tile tile;
+  bool fits = false;
+  std::vector<Retry> retries;  // every tile tried, in order; the last one is `tile`
+};
+// The aligned tile with the best predicted throughput that fits, found by shrinking the preferred tile:
+// tile_k first (never below min_tile_k), then tile_m and tile_n. Positive fields of `given` are kept as they
+// are.
+TileChoice ChooseTile(int64_t m, int64_t n, int64_t k, const Tile& given, const TileBlocks& blocks,
+                      const device::DeviceProfile& p, const Knobs& knobs, bool single_pool);
+
+// What calc_tiling of the small C API answers: f32, single buffers, all four blocks against L1.
+struct TilingAnswer {
+  Tile tile;
+  int64_t l1_budget = 0;  // bytes the four blocks take
+  int64_t ub_budget = 0;  // bytes of the epilogue block
+  bool fuse = false;      // they fit
+  std::string reason;
+};
+TilingAnswer CalcTiling(int64_t m, int64_t n, int64_t k, const Tile& given, const device::DeviceProfile& p,
+                        const Knobs& knobs);
+
+}  // namespace opsnn::plan
+
+#endif  // OPSNN_PLAN_TILING_H_
