@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "program/program.h"
+#include "simd/reg_act.h"
 #include "tensor/tensor_view.h"
 
 namespace opsnn::vector {
@@ -36,9 +37,9 @@ struct BlockArg {
 void RunBlock(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockArg* args);
 
 // Runs a pointwise program over the dims of the outputs (all equal); inputs broadcast to them.
-// A program with row reductions reduces over the trailing `row_rank` dims (its per_row outputs have those dims
-// as 1, or no dims where keepdims is false); row_rank must be 0 for pointwise programs.
-// Checks nothing but what asserts check: shapes were inferred and checked before.
+// A program with row reductions reduces over the trailing `row_rank` dims (its per_row outputs have those
+// dims as 1, or no dims where keepdims is false); row_rank must be 0 for pointwise programs. Checks nothing
+// but what asserts check: shapes were inferred and checked before.
 void RunTensors(const CompiledProgram& p, std::span<const TensorView> inputs,
                 std::span<const TensorView> outputs, int row_rank = 0);
 
@@ -47,28 +48,28 @@ void CopyConvert(const TensorView& from, const TensorView& to);
 
 // ---- epilogues of cube kernels -------------------------------------------------------------------------
 // Where an argument of an epilogue lives for the whole result; a block's address follows from its position.
-// Gemm: batch index, row and column of C (`block` unused). Blocked conv: image n, channel block c1, pixel (row),
-// channel inside the block (col).
+// Gemm: batch index, row and column of C (`block` unused). Blocked conv: image n, channel block c1, pixel
+// (row), channel inside the block (col).
 struct EpilogueArg {
   void* data = nullptr;
   DType dtype = DType::kF32;
   int64_t batch_stride = 0, block_stride = 0, row_stride = 0, col_stride = 0;
   BlockArg At(int64_t batch, int64_t block, int64_t row, int64_t col) const {
     const int64_t off = batch * batch_stride + block * block_stride + row * row_stride + col * col_stride;
-    return {static_cast<char*>(data) + off * static_cast<int64_t>(SizeOf(dtype)), dtype, row_stride, col_stride};
+    return {static_cast<char*>(data) + off * static_cast<int64_t>(SizeOf(dtype)), dtype, row_stride,
+            col_stride};
   }
 };
 
-// Activations cheap enough to apply to accumulators in registers (the register epilogue).
-enum class RegAct : uint8_t { kNone, kRelu, kClip, kHardSwish, kHardSigmoid, kSilu, kSigmoid, kGeluErf, kGeluTanh,
-                              kTanh, kLeakyRelu };
+// RegAct: activations cheap enough to apply to accumulators in registers (simd/reg_act.h).
 
 // What happens to C blocks before they leave the chip, in this order:
-//   x = acc (+ bias[col]) (+ residual); x = act(x); then the program, if any, on blocks that are still in L1/L2.
+//   x = acc (+ bias[col]) (+ residual); x = act(x); then the program, if any, on blocks that are still in
+//   L1/L2.
 // `program` input 0 is the f32 block; args are its further inputs, then its outputs. Without a program the
 // kernel stores x as f32 to its own C operand.
 struct Epilogue {
-  const float* bias = nullptr;       // per output column / channel; null: none
+  const float* bias = nullptr;  // per output column / channel; null: none
   RegAct act = RegAct::kNone;
   float act_imm[2] = {0, 0};
   const CompiledProgram* program = nullptr;
@@ -82,8 +83,8 @@ struct EpilogueSplit {
   RegAct act = RegAct::kNone;
   float act_imm[2] = {0, 0};
   bool rest = false;
-  Program rest_program;              // inputs: block, then the inputs of the original that it still reads
-  std::vector<int> rest_inputs;      // their indices in the original program (without input 0)
+  Program rest_program;          // inputs: block, then the inputs of the original that it still reads
+  std::vector<int> rest_inputs;  // their indices in the original program (without input 0)
 };
 // column_inputs[i] says that input i varies along the columns only (a bias candidate).
 EpilogueSplit SplitEpilogue(const Program& program, std::span<const bool> column_inputs);
