@@ -154,15 +154,9 @@ void ZeroPadding(const Side& dst, int64_t n, int64_t channels, int64_t p, int64_
 // Between plain layouts: a permutation, or a copy with conversion of permuted views.
 void ConvertPlain(const LayoutConvertParams& p) {
   const auto strides = [&](const Layout& layout) {
-    Dims s = ContiguousStrides(p.dims);
-    if (layout.format != Format::kNHWC) return s;
-    int64_t step = p.dims[1];
-    s[1] = 1;
-    for (int i = p.dims.rank() - 1; i >= 2; --i) {
-      s[i] = step;
-      step *= p.dims[i];
-    }
-    return s;
+    if (p.dims.rank() != 4 || layout.format != Format::kNHWC) return ContiguousStrides(p.dims);
+    const int64_t c = p.dims[1], h = p.dims[2], w = p.dims[3];
+    return Dims{h * w * c, 1, w * c, c};
   };
   const Dims from = strides(p.src_layout), to = strides(p.dst_layout);
   if (p.src_dtype == p.dst_dtype) {
@@ -176,13 +170,12 @@ void ConvertPlain(const LayoutConvertParams& p) {
 }  // namespace
 
 void ConvertLayout(const LayoutConvertParams& p) {
-  const bool from_blocks = p.src_layout.format == Format::kNC1HWC0;
-  const bool to_blocks = p.dst_layout.format == Format::kNC1HWC0;
+  const bool image = p.dims.rank() == 4;
+  const bool from_blocks = image && p.src_layout.format == Format::kNC1HWC0;
+  const bool to_blocks = image && p.dst_layout.format == Format::kNC1HWC0;
   if (!from_blocks && !to_blocks) return ConvertPlain(p);
-  assert(p.dims.rank() >= 2 && p.src_layout.c0 <= kMaxC0 && p.dst_layout.c0 <= kMaxC0);
-  const int64_t images = p.dims[0], channels = p.dims[1];
-  int64_t pixels = 1;
-  for (int i = 2; i < p.dims.rank(); ++i) pixels *= p.dims[i];
+  assert(p.src_layout.c0 <= kMaxC0 && p.dst_layout.c0 <= kMaxC0);
+  const int64_t images = p.dims[0], channels = p.dims[1], pixels = p.dims[2] * p.dims[3];
   if (images * channels * pixels == 0) return;
 
   const Side src = MakeSide(p.src, p.src_dtype, p.src_layout, channels, pixels);
@@ -192,19 +185,28 @@ void ConvertLayout(const LayoutConvertParams& p) {
   const int64_t steps = (channels + step - 1) / step;
   const int64_t bytes_per_pixel = step * (src.size() + dst.size());
   const int64_t total = images * steps * pixels * bytes_per_pixel;
+  // Channels-last on both sides: a piece of all channels of some pixels is read and written while it is in
+  // L1.
+  const bool pixelwise = src.channel == 1 && dst.channel == 1;
   int64_t share = pixels;
-  if (total >= 2 * kTaskBytes && ThreadsAvailable() > 1 && pixels * bytes_per_pixel > 2 * kTaskBytes) {
+  if (pixelwise) {
+    share = kPixels;
+  } else if (total >= 2 * kTaskBytes && ThreadsAvailable() > 1 && pixels * bytes_per_pixel > 2 * kTaskBytes) {
     share = (kTaskBytes / bytes_per_pixel + kPixels - 1) / kPixels * kPixels;
   }
   const int64_t shares = (pixels + share - 1) / share;
   const PieceCopier copier(src, dst, total / 2 >= kStreamBytes);
-  const auto task = [&](int64_t t, int) {
-    const int64_t at = t % shares * share, count = std::min(share, pixels - at);
-    const int64_t c = t / shares % steps * step, n = t / shares / steps;
+  const auto piece = [&](int64_t n, int64_t c, int64_t at) {
+    const int64_t count = std::min(share, pixels - at);
     copier.Copy(n, c, std::min<int64_t>(step, channels - c), at, count);
     if (to_blocks && c + step >= channels) ZeroPadding(dst, n, channels, at, count);
   };
-  const int64_t tasks = images * steps * shares;
+  const int64_t steps_per_task = pixelwise ? steps : 1;
+  const auto task = [&](int64_t t, int) {
+    const int64_t at = t % shares * share, image_step = t / shares * steps_per_task;
+    for (int64_t k = image_step; k < image_step + steps_per_task; ++k) piece(k / steps, k % steps * step, at);
+  };
+  const int64_t tasks = images * (steps / steps_per_task) * shares;
   if (total < 2 * kTaskBytes) {
     for (int64_t t = 0; t < tasks; ++t) task(t, 0);
   } else {

@@ -13,7 +13,7 @@ struct LayoutConvertParams {
   void* dst = nullptr;
   DType dst_dtype = DType::kF32;
   Layout dst_layout;
-  Dims dims;  // logical: (N, C, spatial ...), rank 2 or more unless both layouts are plain (ND or NCHW)
+  Dims dims;  // logical: (N, C, H, W); tensors of other ranks are stored as ND whatever their layout says
 };
 
 // Every element of the logical tensor is converted as a Cast would. Channels that exist only because blocks

@@ -2,27 +2,64 @@
 
 #include <cstring>
 
-namespace opsnn::kernels {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/transpose/runs.cc"
+#include "isa/foreach_target.h"
+#include "isa/hwy.h"
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 namespace {
 
-// A copy of Head <= bytes <= 2 * Head as two overlapping moves of constant size: no branches, no call.
+// kBytes bytes by the widest moves there are.
+template <int kBytes>
+HWY_INLINE void Move(const uint8_t* src, uint8_t* dst) {
+  if constexpr (kBytes < 16) {
+    std::memcpy(dst, src, kBytes);
+  } else if constexpr (kBytes <= HWY_MAX_BYTES) {
+    const hn::FixedTag<uint8_t, kBytes> d;
+    hn::StoreU(hn::LoadU(d, src), d, dst);
+  } else {
+    Move<kBytes / 2>(src, dst);
+    Move<kBytes / 2>(src + kBytes / 2, dst + kBytes / 2);
+  }
+}
+
+// Runs of kHead to 2 * kHead bytes as two moves that may overlap: no branch on the length, no call.
 template <int kHead>
-void Overlapping(const char* src, char* dst, const Runs& r) {
+void TwoMoves(const uint8_t* src, uint8_t* dst, const Runs& r) {
   const int64_t tail = r.bytes - kHead;
   for (int64_t i = 0; i < r.count; ++i) {
-    char a[kHead], b[kHead];
-    std::memcpy(a, src, kHead);
-    std::memcpy(b, src + tail, kHead);
-    std::memcpy(dst, a, kHead);
-    std::memcpy(dst + tail, b, kHead);
+    Move<kHead>(src, dst);
+    Move<kHead>(src + tail, dst + tail);
     src += r.src_stride;
     dst += r.dst_stride;
   }
 }
 
-// Elements. The common strides get loops of their own, which the compiler vectorises.
+template <int kBytes>
+void OneMove(const uint8_t* src, uint8_t* dst, const Runs& r) {
+  for (int64_t i = 0; i < r.count; ++i) {
+    Move<kBytes>(src, dst);
+    src += r.src_stride;
+    dst += r.dst_stride;
+  }
+}
+
+// More than 64 bytes, but not enough to pay for a call of memcpy.
+void Lines(const uint8_t* src, uint8_t* dst, const Runs& r) {
+  const int64_t tail = r.bytes - 64;
+  for (int64_t i = 0; i < r.count; ++i) {
+    for (int64_t at = 0; at < tail; at += 64) Move<64>(src + at, dst + at);
+    Move<64>(src + tail, dst + tail);
+    src += r.src_stride;
+    dst += r.dst_stride;
+  }
+}
+
+// Elements of 1, 2, 4 or 8 bytes. The common strides get loops of their own, which the compiler vectorises.
 template <typename T>
-void Elements(const char* src, char* dst, const Runs& r) {
+void Elements(const uint8_t* src, uint8_t* dst, const Runs& r) {
   constexpr int64_t kSize = sizeof(T);
   if (r.src_stride == 0) {
     T v;
@@ -32,26 +69,20 @@ void Elements(const char* src, char* dst, const Runs& r) {
     } else {
       for (int64_t i = 0; i < r.count; ++i) std::memcpy(dst + i * r.dst_stride, &v, kSize);
     }
-    return;
-  }
-  if (r.dst_stride == kSize && r.src_stride == 2 * kSize) {  // every other element: pooling strides, slices
+  } else if (r.dst_stride == kSize && r.src_stride == 2 * kSize) {  // every other element: strided slices
     for (int64_t i = 0; i < r.count; ++i) std::memcpy(dst + i * kSize, src + 2 * i * kSize, kSize);
-    return;
-  }
-  if (r.dst_stride == kSize && r.src_stride == -kSize) {  // reversal
+  } else if (r.dst_stride == kSize && r.src_stride == -kSize) {  // reversal
     for (int64_t i = 0; i < r.count; ++i) std::memcpy(dst + i * kSize, src - i * kSize, kSize);
-    return;
-  }
-  for (int64_t i = 0; i < r.count; ++i) {
-    std::memcpy(dst + i * r.dst_stride, src + i * r.src_stride, kSize);
+  } else {
+    for (int64_t i = 0; i < r.count; ++i) std::memcpy(dst + i * r.dst_stride, src + i * r.src_stride, kSize);
   }
 }
 
 }  // namespace
 
-void CopyRuns(const Runs& r) {
-  const char* src = static_cast<const char*>(r.src);
-  char* dst = static_cast<char*>(r.dst);
+void CopyRunsKernel(const Runs& r) {
+  const uint8_t* src = static_cast<const uint8_t*>(r.src);
+  uint8_t* dst = static_cast<uint8_t*>(r.dst);
   switch (r.bytes) {
     case 1:
       return Elements<uint8_t>(src, dst, r);
@@ -61,15 +92,22 @@ void CopyRuns(const Runs& r) {
       return Elements<uint32_t>(src, dst, r);
     case 8:
       return Elements<uint64_t>(src, dst, r);
+    case 16:
+      return OneMove<16>(src, dst, r);
+    case 32:
+      return OneMove<32>(src, dst, r);
+    case 64:
+      return OneMove<64>(src, dst, r);
     default:
       break;
   }
-  if (r.bytes <= 4) return Overlapping<2>(src, dst, r);
-  if (r.bytes < 8) return Overlapping<4>(src, dst, r);
-  if (r.bytes <= 16) return Overlapping<8>(src, dst, r);
-  if (r.bytes <= 32) return Overlapping<16>(src, dst, r);
-  if (r.bytes <= 64) return Overlapping<32>(src, dst, r);
-  if (r.bytes <= 128) return Overlapping<64>(src, dst, r);
+  if (r.bytes < 4) return TwoMoves<2>(src, dst, r);
+  if (r.bytes < 8) return TwoMoves<4>(src, dst, r);
+  if (r.bytes < 16) return TwoMoves<8>(src, dst, r);
+  if (r.bytes < 32) return TwoMoves<16>(src, dst, r);
+  if (r.bytes < 64) return TwoMoves<32>(src, dst, r);
+  constexpr int64_t kCallBytes = 1024;  // from here on the call and its set-up are a few per cent of the copy
+  if (r.bytes < kCallBytes) return Lines(src, dst, r);
   for (int64_t i = 0; i < r.count; ++i) {
     std::memcpy(dst, src, static_cast<size_t>(r.bytes));
     src += r.src_stride;
@@ -77,4 +115,11 @@ void CopyRuns(const Runs& r) {
   }
 }
 
+}  // namespace opsnn::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#if HWY_ONCE
+namespace opsnn::kernels {
+OPSNN_TIER_TABLE(CopyRunsKernel);
+void CopyRuns(const Runs& r) { OPSNN_TIER_CALL(CopyRunsKernel)(r); }
 }  // namespace opsnn::kernels
+#endif
