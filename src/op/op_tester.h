@@ -156,7 +156,7 @@ class OpTester {
     AlignedBuffer workspace(kernel.workspace_bytes());
     const Status s = kernel.Run({data_.data(), out.data(), workspace.data()});
     for (const auto& t : outputs_) {
-      if (t) EXPECT_TRUE(t->GuardsIntact()) << name_ << ": wrote outside an output";
+      EXPECT_TRUE(!t || t->GuardsIntact()) << name_ << ": wrote outside an output";
     }
     for (const auto* t : guards_) EXPECT_TRUE(t->GuardsIntact()) << name_ << ": wrote outside an operand";
     return s;
