@@ -1,0 +1,252 @@
+#include "runtime/stream.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <set>
+#include <vector>
+
+namespace opsnn::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A task that nobody has started for this long goes to the worker: far longer than queueing the rest of a
+// network takes, far shorter than a person notices.
+constexpr auto kPatience = milliseconds(1);
+// The worker ends after this long without tasks.
+constexpr auto kIdleLife = milliseconds(2000);
+
+thread_local int task_depth = 0;
+
+struct LiveStreams {
+  std::mutex mutex;
+  std::set<Stream*> all;
+};
+
+}  // namespace
+
+// Locks what a fork must find consistent; the child starts with empty queues and no workers.
+struct StreamForks {
+  static LiveStreams& Live() {
+    static auto* live = [] {  // never destroyed: streams end in static destructors
+      pthread_atfork(&Prepare, &Parent, &Child);
+      std::atexit(&AtExit);
+      return new LiveStreams;
+    }();
+    return *live;
+  }
+  static void Prepare() {
+    LiveStreams& live = Live();
+    live.mutex.lock();
+    for (Stream* s : live.all) s->mutex_.lock();
+  }
+  static void Parent() {
+    LiveStreams& live = Live();
+    for (Stream* s : live.all) s->mutex_.unlock();
+    live.mutex.unlock();
+  }
+  static void Child() {
+    LiveStreams& live = Live();
+    for (Stream* s : live.all) {
+      s->ResetAfterFork();
+      s->mutex_.unlock();
+    }
+    live.mutex.unlock();
+  }
+  // A worker must not run tasks while static objects are being destroyed.
+  static void AtExit() {
+    std::vector<std::shared_ptr<Stream>> streams;
+    {
+      LiveStreams& live = Live();
+      std::lock_guard lock(live.mutex);
+      for (Stream* s : live.all) {
+        if (auto shared = s->weak_from_this().lock()) streams.push_back(std::move(shared));
+      }
+    }
+    for (const auto& s : streams) s->Stop();
+  }
+};
+
+Stream::Stream(int device, uint32_t priority, uint32_t flags)
+    : id_([] {
+        static std::atomic<int> next{0};
+        return next++;
+      }()),
+      device_(device),
+      priority_(priority),
+      flags_(flags),
+      changed_(std::make_unique<std::condition_variable>()) {
+  LiveStreams& live = StreamForks::Live();
+  std::lock_guard lock(live.mutex);
+  live.all.insert(this);
+}
+
+Stream::~Stream() {
+  LiveStreams& live = StreamForks::Live();
+  std::lock_guard lock(live.mutex);
+  live.all.erase(this);
+}
+
+std::shared_ptr<Stream> Stream::Create(int device, uint32_t priority, uint32_t flags) {
+  return std::shared_ptr<Stream>(new Stream(device, priority, flags));
+}
+
+bool Stream::InsideTask() { return task_depth > 0; }
+
+uint64_t Stream::Push(Task task) {
+  std::unique_lock lock(mutex_);
+  if (queue_.empty() && !running_) front_since_ = Clock::now();
+  queue_.push_back(std::move(task));
+  const uint64_t ticket = ++pushed_;
+  EnsureWorker();
+  return ticket;
+}
+
+uint64_t Stream::Newest() const {
+  std::lock_guard lock(mutex_);
+  return pushed_;
+}
+
+bool Stream::Done(uint64_t ticket) const {
+  std::lock_guard lock(mutex_);
+  return completed_ >= ticket;
+}
+
+// Runs the task in front with the lock released.
+void Stream::RunFront(std::unique_lock<std::mutex>& lock) {
+  Task task = std::move(queue_.front());
+  queue_.pop_front();
+  running_ = true;
+  runner_ = std::this_thread::get_id();
+  lock.unlock();
+  ++task_depth;
+  Status status;
+  try {
+    status = task.run(task.payload.get());
+  } catch (const std::bad_alloc&) {
+    status = Errorf(Code::kRuntime, "%s: out of memory", task.name);
+  } catch (const std::exception& e) {
+    status = Errorf(Code::kInternal, "%s: %s", task.name, e.what());
+  }
+  --task_depth;
+  task.payload.reset();
+  lock.lock();
+  running_ = false;
+  ++completed_;
+  if (!status.ok() && error_.ok()) error_ = status;
+  front_since_ = Clock::now();
+  if (waiters_ > 0) changed_->notify_all();
+}
+
+Stream::Wait Stream::DrainTo(uint64_t ticket, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  while (completed_ < ticket) {
+    if (deadline && Clock::now() >= *deadline) return Wait::kTimeout;
+    if (!running_) {
+      RunFront(lock);
+    } else if (runner_ == std::this_thread::get_id()) {
+      return Wait::kFromInside;
+    } else {
+      ++waiters_;
+      if (deadline) {
+        changed_->wait_until(lock, *deadline);
+      } else {
+        changed_->wait(lock);
+      }
+      --waiters_;
+    }
+  }
+  return Wait::kDone;
+}
+
+void Stream::Nudge() {
+  std::lock_guard lock(mutex_);
+  if (queue_.empty() || running_) return;
+  nudged_ = true;
+  changed_->notify_all();
+}
+
+Status Stream::TakeError() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(error_, OkStatus());
+}
+
+void Stream::Abort() {
+  std::lock_guard lock(mutex_);
+  completed_ += queue_.size();
+  queue_.clear();
+  changed_->notify_all();
+}
+
+void Stream::Stop() {
+  std::unique_lock lock(mutex_);
+  stopped_ = true;
+  ++waiters_;
+  changed_->notify_all();
+  while (running_ && runner_ != std::this_thread::get_id()) changed_->wait(lock);
+  --waiters_;
+}
+
+void Stream::EnsureWorker() {
+  if (worker_alive_ || stopped_) return;
+  worker_alive_ = true;
+  try {
+    // Detached: it holds the stream alive and ends by itself.
+    std::thread([self = shared_from_this()] { self->WorkerLoop(); }).detach();
+  } catch (const std::exception&) {
+    worker_alive_ = false;  // no thread to be had: whoever synchronises does the work
+  }
+}
+
+void Stream::WorkerLoop() {
+  std::unique_lock lock(mutex_);
+  Clock::time_point idle_since = Clock::now();
+  while (!stopped_) {
+    const Clock::time_point now = Clock::now();
+    if (!queue_.empty() && !running_ && (nudged_ || now - front_since_ >= kPatience)) {
+      // Once behind, stay at it until the queue is empty: the program does not synchronise.
+      while (!queue_.empty() && !running_ && !stopped_) RunFront(lock);
+      nudged_ = false;
+      idle_since = Clock::now();
+      continue;
+    }
+    if (!queue_.empty() || running_) {
+      idle_since = now;
+    } else if (now - idle_since >= kIdleLife) {
+      break;
+    }
+    changed_->wait_for(lock, kPatience);
+  }
+  worker_alive_ = false;
+}
+
+void Stream::ResetAfterFork() {
+  // Waiters of the parent are counted inside the condition variable: destroying it would wait for them.
+  static_cast<void>(changed_.release());
+  changed_ = std::make_unique<std::condition_variable>();
+  completed_ = pushed_;
+  queue_.clear();
+  running_ = worker_alive_ = nudged_ = false;
+  waiters_ = 0;
+}
+
+bool DrainAllStreams(int device, Deadline deadline) {
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    LiveStreams& live = StreamForks::Live();
+    std::lock_guard lock(live.mutex);
+    for (Stream* s : live.all) {
+      if (device >= 0 && s->device() != device) continue;
+      if (auto shared = s->weak_from_this().lock()) streams.push_back(std::move(shared));
+    }
+  }
+  for (const auto& s : streams) {
+    if (s->Drain(deadline) == Stream::Wait::kTimeout) return false;
+  }
+  return true;
+}
+
+}  // namespace opsnn::runtime
