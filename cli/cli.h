@@ -1,0 +1,77 @@
+// What the commands of the tool share: the model or operator a command works on, output, progress.
+#ifndef CLI_CLI_H_
+#define CLI_CLI_H_
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "opsnn/model.h"
+#include "opsnn/operator_model.h"
+
+namespace cli {
+
+using Json = nlohmann::ordered_json;
+
+// The commands report failure by returning a bad Status; main prints it as one line and exits with 1.
+using opsnn::Result;
+using opsnn::Status;
+
+// MODEL.onnx or an operator with its shapes, as options of a command.
+struct Target {
+  std::string name;                 // path or operator
+  std::vector<std::string> shapes;  // NAME=1,3,640,640
+  std::vector<std::string> inputs;  // NAME=FILE.npy
+  std::map<std::string, std::string> operator_args;
+  std::string dtype = "f32", epilogue;
+  std::string fusion = "auto", policy = "excess", passes_off;
+  int threads = 0;
+  bool has_threads = false;
+  uint64_t seed = 0;
+
+  // Adds the positional and every option; `operators` allows operator targets.
+  void AddTo(CLI::App& app, bool operators);
+  bool IsModel() const;
+  // Applies threads, loads the model or builds the operator's. `fusion` overrides the option where given.
+  Result<opsnn::Model> Load(const char* fusion_override = nullptr) const;
+  // Feeds from the .npy files, random ones for the rest.
+  Result<opsnn::Feeds> MakeFeeds(const opsnn::Model& model) const;
+  // Input shapes for planning only.
+  Result<opsnn::Shapes> MakeShapes(const opsnn::Model& model) const;
+  std::string Describe() const;  // path, or "matmul m=128 n=768 k=3072 +bias+gelu"
+};
+
+// "1,3,640,640" -> dims; the error names `what`.
+Result<std::vector<int64_t>> ParseInts(const std::string& text, const std::string& what);
+
+void PrintJson(const Json& json);
+double Median(std::vector<double> v);
+Json ToJson(const opsnn::plan::Decision& d);
+
+// A line that rewrites itself on a terminal and stays silent elsewhere.
+class Progress {
+ public:
+  explicit Progress(std::string label);
+  ~Progress();
+  void Update(int done, int total);
+
+ private:
+  std::string label_;
+  bool terminal_, drawn_ = false;
+};
+
+// Each command registers itself and stores what to run.
+using Run = std::function<Status()>;
+void AddInfo(CLI::App& app, Run& run);
+void AddRun(CLI::App& app, Run& run);
+void AddBench(CLI::App& app, Run& run);
+void AddExplain(CLI::App& app, Run& run);
+void AddVerify(CLI::App& app, Run& run);
+void AddOps(CLI::App& app, Run& run);
+void AddSelftest(CLI::App& app, Run& run);
+
+}  // namespace cli
+
+#endif  // CLI_CLI_H_

@@ -1,0 +1,52 @@
+#include <cstdio>
+
+#include "cli/cli.h"
+#include "opsnn/system.h"
+
+namespace cli {
+
+void AddInfo(CLI::App& app, Run& run) {
+  auto* cmd =
+      app.add_subcommand("info", "Version, instruction set, threads, caches, device profile and knobs");
+  auto json = std::make_shared<bool>(false), measure = std::make_shared<bool>(false);
+  cmd->add_flag("--json", *json, "Print JSON");
+  cmd->add_flag("--measure", *measure, "Also measure FMA and copy rates (once per machine)");
+  cmd->callback([&run, json, measure] {
+    run = [json, measure]() -> Status {
+      const opsnn::SystemInfo info = opsnn::GetSystemInfo(*measure);
+      Json caches = Json::object(), knobs = Json::object();
+      for (const auto& c : info.caches) caches[c.name] = c.bytes;
+      for (const auto& k : opsnn::ListOptions())
+        knobs[k.key] = {{"value", k.value}, {"source", k.source}, {"env", k.env}};
+      if (*json) {
+        PrintJson({{"version", info.version},
+                   {"isa", info.isa},
+                   {"cpu", info.cpu},
+                   {"threads", info.threads},
+                   {"caches", caches},
+                   {"profile", info.profile},
+                   {"fma_gflops", info.fma_gflops},
+                   {"copy_gbps", info.copy_gbps},
+                   {"knobs", knobs}});
+        return opsnn::OkStatus();
+      }
+      std::printf("opsnn %s\n  cpu      %s\n  isa      %s\n  threads  %d\n  profile  %s\n",
+                  info.version.c_str(), info.cpu.c_str(), info.isa.c_str(), info.threads,
+                  info.profile.c_str());
+      for (const auto& c : info.caches)
+        std::printf("  %-8s %lld KiB\n", c.name.c_str(), static_cast<long long>(c.bytes >> 10));
+      if (info.fma_gflops > 0)
+        std::printf("  measured %.0f GFLOP/s f32, copy %.1f GB/s, one core\n", info.fma_gflops,
+                    info.copy_gbps);
+      std::printf("knobs\n");
+      for (const auto& k : opsnn::ListOptions()) {
+        std::printf("  %-18s %-10s %-24s %s; allowed: %s (%s)\n", k.key.c_str(),
+                    k.value.empty() ? "-" : k.value.c_str(), k.env.c_str(), k.help.c_str(), k.allowed.c_str(),
+                    k.source.c_str());
+      }
+      return opsnn::OkStatus();
+    };
+  });
+}
+
+}  // namespace cli

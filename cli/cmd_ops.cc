@@ -1,0 +1,44 @@
+#include <cstdio>
+
+#include "cli/cli.h"
+#include "opsnn/system.h"
+
+namespace cli {
+
+void AddOps(CLI::App& app, Run& run) {
+  auto* cmd = app.add_subcommand("ops", "The operators and C functions, with their element types");
+  auto name = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  cmd->add_option("NAME", *name, "Only operators or functions whose name contains this");
+  cmd->add_flag("--json", *json, "Print JSON");
+  cmd->callback([&run, name, json] {
+    run = [name, json]() -> Status {
+      Json list = Json::array();
+      int shown = 0, implemented = 0;
+      for (const auto& o : opsnn::ListOperators()) {
+        if (!name->empty() && o.api.find(*name) == std::string::npos && o.op.find(*name) == std::string::npos)
+          continue;
+        ++shown;
+        implemented += o.status == "implemented";
+        if (*json) {
+          list.push_back({{"api", o.api}, {"operator", o.op}, {"status", o.status}, {"dtypes", o.dtypes}});
+          continue;
+        }
+        std::string dtypes;
+        for (const auto& d : o.dtypes) dtypes += (dtypes.empty() ? "" : " ") + d;
+        std::printf("%-40s %-24s %-12s %s\n", o.api.empty() ? "-" : o.api.c_str(),
+                    o.op.empty() ? "-" : o.op.c_str(), o.status.c_str(), dtypes.c_str());
+        if (shown == 1 && !name->empty() && !o.doc.empty()) std::printf("    %s\n", o.doc.c_str());
+      }
+      if (shown == 0 && !name->empty())
+        return Status(opsnn::Code::kInvalid, "ops: no operator or function contains \"" + *name + "\"");
+      if (*json)
+        PrintJson(list);
+      else
+        std::printf("%d listed, %d implemented\n", shown, implemented);
+      return opsnn::OkStatus();
+    };
+  });
+}
+
+}  // namespace cli

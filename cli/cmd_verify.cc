@@ -1,0 +1,78 @@
+#include <cmath>
+#include <cstdio>
+
+#include "cli/cli.h"
+
+namespace cli {
+namespace {
+
+// JSON has no NaN or infinity.
+Json Number(double v) {
+  return std::isfinite(v) ? Json(v) : Json(std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+}
+
+Json ToJson(const opsnn::NodeCheck& c) {
+  return {{"node", c.node},
+          {"op", c.op},
+          {"cosine", Number(c.cosine)},
+          {"max_abs", Number(c.max_abs)},
+          {"max_rel", Number(c.max_rel)},
+          {"bound", Number(c.bound)},
+          {"ok", c.ok},
+          {"note", c.note}};
+}
+
+}  // namespace
+
+void AddVerify(CLI::App& app, Run& run) {
+  auto* cmd = app.add_subcommand("verify", "Fused, unfused and a double-precision reference, node by node");
+  auto target = std::make_shared<Target>();
+  auto json = std::make_shared<bool>(false), all = std::make_shared<bool>(false);
+  target->AddTo(*cmd, true);
+  cmd->add_flag("--all", *all, "List every node, not only the worst");
+  cmd->add_flag("--json", *json, "Print JSON");
+  cmd->callback([&run, target, json, all] {
+    run = [target, json, all]() -> Status {
+      auto model = target->Load();
+      if (!model.ok()) return model.status();
+      auto feeds = target->MakeFeeds(*model);
+      if (!feeds.ok()) return feeds.status();
+      Result<opsnn::VerifyReport> report = [&] {
+        Progress progress("verify");
+        return model->Verify(*feeds, [&](int done, int total) { progress.Update(done, total); });
+      }();
+      if (!report.ok()) return report.status();
+      const opsnn::VerifyReport& r = *report;
+      if (*json) {
+        Json out = {{"ok", r.ok},
+                    {"nodes", r.nodes},
+                    {"worst", ToJson(r.worst)},
+                    {"first_bad", r.first_bad.empty() ? Json() : Json(r.first_bad)},
+                    {"first_difference", r.first_difference.empty() ? Json() : Json(r.first_difference)}};
+        if (*all) {
+          for (const auto& c : r.checks) out["checks"].push_back(ToJson(c));
+        }
+        PrintJson(out);
+      } else {
+        auto line = [](const opsnn::NodeCheck& c) {
+          std::printf("  %-4s %-40.40s %-24.24s cosine %.9f max abs %.3g (bound %.3g) max rel %.3g %s\n",
+                      c.ok ? "ok" : "BAD", c.node.c_str(), c.op.c_str(), c.cosine, c.max_abs, c.bound,
+                      c.max_rel, c.note.c_str());
+        };
+        if (*all) {
+          for (const auto& c : r.checks) line(c);
+        }
+        std::printf("%s: %d nodes checked, %s\n", target->Describe().c_str(), r.nodes,
+                    r.ok ? "all within bounds" : "NOT within bounds");
+        if (!r.worst.node.empty()) line(r.worst);
+        if (!r.first_difference.empty())
+          std::printf("  first value where fused and unfused differ: %s\n", r.first_difference.c_str());
+      }
+      if (r.ok) return opsnn::OkStatus();
+      return Status(opsnn::Code::kInvalid, "verify failed: first node out of bounds: " +
+                                               (r.first_bad.empty() ? r.first_difference : r.first_bad));
+    };
+  });
+}
+
+}  // namespace cli

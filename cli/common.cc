@@ -1,0 +1,94 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/cli.h"
+
+namespace cli {
+
+Result<std::vector<int64_t>> ParseInts(const std::string& text, const std::string& what) {
+  std::vector<int64_t> values;
+  size_t at = 0;
+  while (at <= text.size()) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, comma - at);
+    char* end = nullptr;
+    errno = 0;
+    const long long v = std::strtoll(part.c_str(), &end, 10);
+    if (part.empty() || *end != '\0' || errno != 0) {
+      return Status(opsnn::Code::kInvalid,
+                    what + ": \"" + text + "\" is not a list of integers like 1,3,640,640");
+    }
+    values.push_back(v);
+    at = comma + 1;
+  }
+  return values;
+}
+
+void PrintJson(const Json& json) { std::printf("%s\n", json.dump(2).c_str()); }
+
+double Median(std::vector<double> v) {
+  if (v.empty()) return 0;
+  std::sort(v.begin(), v.end());
+  const size_t n = v.size();
+  return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+Json ToJson(const opsnn::plan::Decision& d) {
+  Json budget = Json::object(), retries = Json::array();
+  Json items = Json::array();
+  int64_t total = 0;
+  for (const auto& b : d.budget) {
+    items.push_back({{"block", b.block}, {"pool", b.pool}, {"bytes", b.bytes}});
+    total += b.bytes;
+  }
+  budget["items"] = items;
+  budget["total_bytes"] = total;
+  for (const auto& r : d.retries) {
+    retries.push_back({{"tile_m", r.tile_m},
+                       {"tile_n", r.tile_n},
+                       {"tile_k", r.tile_k},
+                       {"bytes", r.bytes},
+                       {"available", r.available},
+                       {"fits", r.fits}});
+  }
+  auto terms = [](const std::vector<opsnn::plan::CostTerm>& list) {
+    Json j = Json::object();
+    for (const auto& t : list) j[t.name] = t.us;
+    return j;
+  };
+  return {{"chain", d.chain},
+          {"where", d.where},
+          {"shape", d.shape},
+          {"dtype", d.dtype},
+          {"profile", d.profile},
+          {"verdict", Name(d.verdict)},
+          {"reason", d.reason},
+          {"budget", budget},
+          {"retries", retries},
+          {"fused_terms_us", terms(d.fused_terms)},
+          {"split_terms_us", terms(d.split_terms)},
+          {"time_fused_us", d.time_fused_us},
+          {"time_split_us", d.time_split_us},
+          {"benefit_us", d.benefit_us},
+          {"threshold_us", d.threshold_us},
+          {"rests_on_assumed", d.rests_on_assumed}};
+}
+
+Progress::Progress(std::string label) : label_(std::move(label)), terminal_(isatty(STDERR_FILENO)) {}
+
+Progress::~Progress() {
+  if (drawn_) std::fprintf(stderr, "\r\033[K");
+}
+
+void Progress::Update(int done, int total) {
+  if (!terminal_) return;
+  drawn_ = true;
+  const int width = 30, filled = total > 0 ? width * done / total : 0;
+  std::fprintf(stderr, "\r%s [%.*s%*s] %d/%d", label_.c_str(), filled, "##############################",
+               width - filled, "", done, total);
+  std::fflush(stderr);
+}
+
+}  // namespace cli

@@ -1,0 +1,46 @@
+// The opsnn tool. Exit status: 0 fine, 1 any error or failed verification.
+#include <cstdio>
+#include <exception>
+
+#include "cli/cli.h"
+#include "opsnn/system.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "opsnn: neural-network operators on the CPU - run, measure, explain and verify models and operators"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", opsnn::GetSystemInfo().version);
+  cli::Run run;
+  cli::AddInfo(app, run);
+  cli::AddRun(app, run);
+  cli::AddBench(app, run);
+  cli::AddExplain(app, run);
+  cli::AddVerify(app, run);
+  cli::AddOps(app, run);
+  cli::AddSelftest(app, run);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForAllHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    std::fprintf(stderr, "opsnn: %s\n", e.what());
+    return 1;
+  }
+  if (opsnn::Status s = opsnn::Initialize(); !s.ok()) {
+    std::fprintf(stderr, "opsnn: %s\n", s.message().c_str());
+    return 1;
+  }
+  opsnn::Status status;
+  try {
+    status = run();
+  } catch (const std::exception& e) {  // the standard library or nlohmann-json, e.g. out of memory
+    status = opsnn::Status(opsnn::Code::kRuntime, e.what());
+  }
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "opsnn: %s\n", status.message().c_str());
+  return 1;
+}
