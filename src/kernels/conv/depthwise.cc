@@ -1,0 +1,191 @@
+// Depthwise convolution on blocked images: one vector of channels per pixel, lanes independent.
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "kernels/conv/act_pass.h"
+#include "kernels/conv/finish.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/conv/depthwise.cc"
+#include "isa/foreach_target.h"
+#include "isa/hwy.h"
+#include "kernels/conv/epilogue-inl.h"
+
+#ifndef OPSNN_KERNELS_CONV_DEPTHWISE_ROW_
+#define OPSNN_KERNELS_CONV_DEPTHWISE_ROW_
+namespace opsnn::conv {
+// One output row of one channel block.
+struct DepthwiseRow {
+  const float* x = nullptr;         // row 0 of the block's input plane
+  const float* weights = nullptr;   // [ky][kx][kC0]
+  const float* bias = nullptr;      // [kC0] or null
+  float* y = nullptr;               // the output row
+  const float* residual = nullptr;  // row of y's layout or null
+  int64_t iy = 0;                   // input row under kernel row 0; may be negative
+  int64_t h = 0, w = 0, ow = 0, pl = 0;
+  int kh = 0, kw = 0, sw = 1, dh = 1, dw = 1;
+  RegAct act = RegAct::kNone;
+  const float* act_imm = nullptr;
+};
+}  // namespace opsnn::conv
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::conv::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::CappedTag<float, kC0>;
+using V = hn::Vec<D>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+
+alignas(64) constexpr float kZeroPixel[kC0] = {};
+
+// Stores `count` of P accumulators for pixels ox, ox + 1, ...
+template <int P>
+HWY_INLINE void StorePixels(const DepthwiseRow& r, int64_t ox, int64_t count, int lane, V (&acc)[1][P]) {
+  const D d;
+  if (r.residual) {
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) {
+      if (p < count) acc[0][p] = hn::Add(acc[0][p], hn::LoadU(d, r.residual + (ox + p) * kC0 + lane));
+    }
+  }
+  ApplyRegisterAct<1, P>(d, r.act, r.act_imm, acc);
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) {
+    if (p < count) hn::StoreU(acc[0][p], d, r.y + (ox + p) * kC0 + lane);
+  }
+}
+
+// P output pixels from ox on, kernel KW wide with stride S: each input vector is loaded once per kernel row
+// and serves all pixels under it. kEdge: input columns may lie outside the image (read as zeros) and fewer
+// than P pixels may exist.
+template <int KW, int S, int P, bool kEdge>
+HWY_INLINE void RowTile(const DepthwiseRow& r, int64_t ox, int ky_begin, int ky_end, int lane) {
+  const D d;
+  V acc[1][P];
+  const V b = r.bias ? hn::LoadU(d, r.bias + lane) : hn::Zero(d);
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) acc[0][p] = b;
+  const int64_t ix = ox * S - r.pl;
+  for (int ky = ky_begin; ky < ky_end; ++ky) {
+    const float* row = r.x + ((r.iy + ky * r.dh) * r.w + ix) * kC0 + lane;
+    V wv[KW];
+#pragma GCC unroll 8
+    for (int kx = 0; kx < KW; ++kx) wv[kx] = hn::LoadU(d, r.weights + (ky * KW + kx) * kC0 + lane);
+#pragma GCC unroll 64
+    for (int i = 0; i < (P - 1) * S + KW; ++i) {
+      const float* at = row + i * kC0;
+      if (kEdge) at = static_cast<uint64_t>(ix + i) < static_cast<uint64_t>(r.w) ? at : kZeroPixel;
+      const V xv = hn::LoadU(d, at);
+#pragma GCC unroll 8
+      for (int kx = 0; kx < KW; ++kx) {
+        if ((i - kx) % S == 0 && i >= kx && (i - kx) / S < P) {
+          acc[0][(i - kx) / S] = hn::MulAdd(wv[kx], xv, acc[0][(i - kx) / S]);
+        }
+      }
+    }
+  }
+  StorePixels<P>(r, ox, kEdge ? std::min<int64_t>(P, r.ow - ox) : P, lane, acc);
+}
+
+HWY_INLINE void KernelRows(const DepthwiseRow& r, int* begin, int* end) {
+  *begin = 0, *end = r.kh;
+  while (*begin < *end && r.iy + *begin * r.dh < 0) ++*begin;
+  while (*end > *begin && r.iy + (*end - 1) * r.dh >= r.h) --*end;
+}
+
+template <int KW, int S>
+void Row(const DepthwiseRow& r) {
+  // Accumulators, KW weights and one input: 8 + 5 + 1 fits even 16 registers.
+  constexpr int P = 8;
+  int ky_begin, ky_end;
+  KernelRows(r, &ky_begin, &ky_end);
+  for (int lane = 0; lane < kC0; lane += kLanes) {
+    for (int64_t ox = 0; ox < r.ow; ox += P) {
+      const int64_t ix = ox * S - r.pl;
+      const bool inside = ix >= 0 && ix + (P - 1) * S + KW <= r.w && ox + P <= r.ow;
+      if (inside) {
+        RowTile<KW, S, P, false>(r, ox, ky_begin, ky_end, lane);
+      } else {
+        RowTile<KW, S, P, true>(r, ox, ky_begin, ky_end, lane);
+      }
+    }
+  }
+}
+
+// Any kernel, stride and dilation: one load per product.
+void AnyRow(const DepthwiseRow& r) {
+  constexpr int P = 4;
+  const D d;
+  int ky_begin, ky_end;
+  KernelRows(r, &ky_begin, &ky_end);
+  for (int lane = 0; lane < kC0; lane += kLanes) {
+    const V b = r.bias ? hn::LoadU(d, r.bias + lane) : hn::Zero(d);
+    for (int64_t ox = 0; ox < r.ow; ox += P) {
+      V acc[1][P] = {{b, b, b, b}};
+      for (int ky = ky_begin; ky < ky_end; ++ky) {
+        const float* row = r.x + (r.iy + ky * r.dh) * r.w * kC0 + lane;
+        for (int kx = 0; kx < r.kw; ++kx) {
+          const V wv = hn::LoadU(d, r.weights + (ky * r.kw + kx) * kC0 + lane);
+#pragma GCC unroll 4
+          for (int p = 0; p < P; ++p) {
+            const int64_t ix = (ox + p) * r.sw - r.pl + kx * r.dw;
+            const bool in = static_cast<uint64_t>(ix) < static_cast<uint64_t>(r.w);
+            acc[0][p] = hn::MulAdd(wv, hn::LoadU(d, in ? row + ix * kC0 : kZeroPixel), acc[0][p]);
+          }
+        }
+      }
+      StorePixels<P>(r, ox, std::min<int64_t>(P, r.ow - ox), lane, acc);
+    }
+  }
+}
+
+void DepthwiseRowTier(const DepthwiseRow& r) {
+  if (r.dw == 1 && r.kw == 3 && r.sw == 1) return Row<3, 1>(r);
+  if (r.dw == 1 && r.kw == 3 && r.sw == 2) return Row<3, 2>(r);
+  if (r.dw == 1 && r.kw == 5 && r.sw == 1) return Row<5, 1>(r);
+  if (r.dw == 1 && r.kw == 5 && r.sw == 2) return Row<5, 2>(r);
+  AnyRow(r);
+}
+
+}  // namespace opsnn::conv::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace opsnn::conv {
+
+OPSNN_TIER_TABLE(DepthwiseRowTier);
+
+void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
+  const ConvShape& s = plan.shape;
+  const Operands ops = PrepareOperands(plan, args);
+  const auto row_fn = OPSNN_TIER_CALL(DepthwiseRowTier);
+  const int64_t blocks = (s.c + kC0 - 1) / kC0, in_plane = s.h * s.w * kC0, out_plane = s.oh * s.ow * kC0;
+  const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
+  const int64_t per_task = RowsPerTask(s.oh, row_bytes), chunks = (s.oh + per_task - 1) / per_task;
+  ParallelFor(s.n * blocks * chunks, [&](int64_t i, int) {
+    const int64_t image_block = i / chunks, b = image_block % blocks, n = image_block / blocks;
+    const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, s.oh);
+    DepthwiseRow r;
+    r.x = ops.x + image_block * in_plane;
+    r.weights = args.weights + b * s.kh * s.kw * kC0;
+    r.bias = ops.bias ? ops.bias + b * kC0 : nullptr;
+    r.h = s.h, r.w = s.w, r.ow = s.ow, r.pl = s.pl;
+    r.kh = static_cast<int>(s.kh), r.kw = static_cast<int>(s.kw);
+    r.sw = static_cast<int>(s.sw), r.dh = static_cast<int>(s.dh), r.dw = static_cast<int>(s.dw);
+    r.act = args.epilogue.act;
+    r.act_imm = args.epilogue.act_imm;
+    for (int64_t oy = begin; oy < end; ++oy) {
+      const int64_t at = image_block * out_plane + oy * s.ow * kC0;
+      r.y = ops.y + at;
+      r.residual = args.residual ? args.residual + at : nullptr;
+      r.iy = oy * s.sh - s.pt;
+      row_fn(r);
+      if (!IsRegisterAct(r.act)) ActPass(r.act, r.act_imm, r.y, s.ow * kC0);
+    }
+    FinishRows(plan, args, ops.y, n, b, b + 1, begin, end);
+  });
+}
+
+}  // namespace opsnn::conv
+#endif

@@ -1,0 +1,329 @@
+// Driver of the direct convolution: cuts the output into chunks of rows, rows into register tiles.
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "kernels/conv/act_pass.h"
+#include "kernels/conv/finish.h"
+#include "kernels/conv/segments.h"
+#include "kernels/conv/tile.h"
+
+namespace opsnn::conv {
+namespace {
+
+// Packed weights up to this size stay in L2 beside a chunk of the input, so that all output groups may visit
+// a pixel tile while its input is in L1. Larger weights are walked in the outer loop: each is then read once
+// per chunk.
+constexpr int64_t kResidentWeightBytes = 512 << 10;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+std::array<std::vector<TileKernel>, isa::kNumTiers> MakeTileLists() {
+  std::array<std::vector<TileKernel>, isa::kNumTiers> lists;
+  for (int t = 0; t < isa::kNumTiers; ++t) {
+    for (const auto& tiles : {OneBlockTiles, TwoBlockTiles, ManyBlockTiles}) {
+      const std::span<const TileKernel> s = tiles(static_cast<isa::Tier>(t));
+      lists[t].insert(lists[t].end(), s.begin(), s.end());
+    }
+  }
+  return lists;
+}
+
+const std::vector<TileKernel>& TileList(isa::Tier tier) {
+  static const auto lists = MakeTileLists();
+  return lists[static_cast<int>(tier)];
+}
+
+// One register tile of pixels: where they are, shared by all output groups.
+struct TileGeometry {
+  const TileKernel* kernel = nullptr;
+  int pixels = 0;
+  int64_t masks = -1;  // index of its first mask, or -1 when every tap of every pixel lies in the image
+  int64_t pixel_offset[kMaxPixels];
+  int64_t out_offset[kMaxPixels];
+};
+
+// What one task works with; kept by the thread between tasks so that nothing is allocated in the long run.
+struct TaskState {
+  std::vector<TileGeometry> tiles;
+  std::vector<uint32_t> masks;
+};
+
+// Rows [begin, end) of the phase grid, counted through all images.
+struct RowRange {
+  int64_t begin = 0, end = 0;
+};
+
+class DirectRun {
+ public:
+  DirectRun(const ConvPlan& plan, const ConvArgs& args)
+      : plan_(plan), s_(plan.shape), args_(args), ops_(PrepareOperands(plan, args)) {
+    blocks_ = CeilDiv(s_.oc, kC0);
+    in_blocks_ = CeilDiv(s_.c, kC0);
+    for (const Phase& p : plan.phases) rows_ = std::max(rows_, p.rows);
+    if (first_layer()) {
+      padded_w_ = (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1;
+      row_rounds_ = RowsPerTask(s_.oh, RowBytes());
+      padded_rows_ = (row_rounds_ - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1;
+    }
+    MakeSegments();
+  }
+  void Run();
+
+ private:
+  bool first_layer() const { return plan_.variant == Variant::kFirstLayer; }
+  // Bytes that one row of work reads and writes.
+  int64_t RowBytes() const {
+    const int64_t in = first_layer() ? s_.c * s_.w : in_blocks_ * kC0 * s_.w;
+    return (in * plan_.in_step_h + blocks_ * kC0 * s_.ow * plan_.out_step_h) *
+           static_cast<int64_t>(sizeof(float));
+  }
+  size_t SegmentClass(const OcGroup& g) const { return plan_.variant == Variant::kGrouped ? g.group : 0; }
+  void MakeSegments();
+  void RunTask(RowRange rows, size_t group_begin, size_t group_end) const;
+  const float* CopyPadded(RowRange rows) const;
+  void MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskState* state) const;
+  void PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
+                   TaskState* state) const;
+  void RunTile(const TileGeometry& tile, const TaskState& state, size_t phase, const OcGroup& g,
+               const float* x) const;
+  void Finish(RowRange rows, size_t group_begin, size_t group_end) const;
+
+  const ConvPlan& plan_;
+  const ConvShape& s_;
+  const ConvArgs& args_;
+  Operands ops_;
+  int64_t blocks_ = 0, in_blocks_ = 0;
+  int64_t rows_ = 0;  // rows of the longest phase
+  // First layer: a padded copy of the input rows under a task, [channel][row][padded_w_].
+  int64_t padded_w_ = 0, padded_rows_ = 0, row_rounds_ = 0;
+  std::vector<std::vector<Segment>> segments_;  // [class * phases + phase]
+};
+
+void DirectRun::MakeSegments() {
+  const int64_t plane = s_.h * s_.w * kC0;
+  size_t classes = 1;
+  for (const OcGroup& g : plan_.oc_groups) classes = std::max(classes, SegmentClass(g) + 1);
+  segments_.resize(classes * plan_.phases.size());
+  for (const OcGroup& g : plan_.oc_groups) {
+    for (size_t ph = 0; ph < plan_.phases.size(); ++ph) {
+      std::vector<Segment>& list = segments_[SegmentClass(g) * plan_.phases.size() + ph];
+      if (!list.empty()) continue;
+      const Phase& phase = plan_.phases[ph];
+      // Offsets count from the group's first channel block.
+      const int64_t c_base = g.c_begin / kC0 * kC0;
+      ForEachSegment(plan_, g, phase, [&](int64_t c, int tap, int len) {
+        const Tap& t = phase.taps[tap];
+        const int64_t offset =
+            first_layer() ? (c * padded_rows_ + t.ky * s_.dh) * padded_w_
+                          : (c - c_base) / kC0 * plane + c % kC0 + (int64_t{t.dy} * s_.w + t.dx) * kC0;
+        list.push_back({offset, tap, len});
+      });
+    }
+  }
+}
+
+void DirectRun::Run() {
+  const int64_t total_rows = first_layer() ? s_.oh : s_.n * rows_;
+  const int64_t per_task = first_layer() ? row_rounds_ : RowsPerTask(total_rows, RowBytes());
+  const int64_t row_tasks = CeilDiv(total_rows, per_task) * (first_layer() ? s_.n : 1);
+  // Few rows (small images): also split the output groups.
+  const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
+  const int threads = ThreadsAvailable();
+  int64_t splits = 1;
+  if (threads > 1 && plan_.variant != Variant::kGrouped)
+    splits = std::min(groups, CeilDiv(threads * 4, row_tasks));
+  const int64_t chunks = CeilDiv(total_rows, per_task);
+  ParallelFor(row_tasks * splits, [&](int64_t i, int) {
+    const int64_t task = i / splits, part = i % splits;
+    const int64_t image_base = first_layer() ? task / chunks * s_.oh : 0;
+    const int64_t chunk = first_layer() ? task % chunks : task;
+    const RowRange rows{image_base + chunk * per_task,
+                        image_base + std::min((chunk + 1) * per_task, total_rows)};
+    RunTask(rows, static_cast<size_t>(groups * part / splits),
+            static_cast<size_t>(groups * (part + 1) / splits));
+  });
+}
+
+void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) const {
+  thread_local TaskState state;
+  const float* x = first_layer() ? CopyPadded(rows) : ops_.x;
+  for (size_t ph = 0; ph < plan_.phases.size(); ++ph) {
+    const Phase& phase = plan_.phases[ph];
+    for (size_t g0 = group_begin; g0 < group_end;) {
+      size_t g1 = g0;  // a run of groups with equally many blocks shares its tiles
+      int64_t weight_floats = 0;
+      for (; g1 < group_end && plan_.oc_groups[g1].blocks == plan_.oc_groups[g0].blocks; ++g1) {
+        const OcGroup& g = plan_.oc_groups[g1];
+        weight_floats += (g.c_end - g.c_begin) * static_cast<int64_t>(phase.taps.size()) * g.blocks * kC0;
+      }
+      MakeTiles(phase, rows, plan_.oc_groups[g0].blocks, &state);
+      if (weight_floats * static_cast<int64_t>(sizeof(float)) <= kResidentWeightBytes) {
+        for (const TileGeometry& tile : state.tiles)
+          for (size_t g = g0; g < g1; ++g) RunTile(tile, state, ph, plan_.oc_groups[g], x);
+      } else {
+        for (size_t g = g0; g < g1; ++g)
+          for (const TileGeometry& tile : state.tiles) RunTile(tile, state, ph, plan_.oc_groups[g], x);
+      }
+      g0 = g1;
+    }
+  }
+  Finish(rows, group_begin, group_end);
+}
+
+// Copies the input rows under `rows` (of one image) with their padding written out.
+const float* DirectRun::CopyPadded(RowRange rows) const {
+  float* dst = static_cast<float*>(
+      ThreadScratch(static_cast<size_t>(s_.c * padded_rows_ * padded_w_) * sizeof(float)));
+  const int64_t n = rows.begin / s_.oh, first = rows.begin % s_.oh * s_.sh - s_.pt;
+  const int64_t need = (rows.end - rows.begin - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1;
+  // Column j of the copy is input column j - pl.
+  const int64_t x0 = std::clamp<int64_t>(s_.pl, 0, padded_w_),
+                x1 = std::clamp<int64_t>(s_.pl + s_.w, x0, padded_w_);
+  for (int64_t c = 0; c < s_.c; ++c) {
+    for (int64_t r = 0; r < need; ++r) {
+      float* row = dst + (c * padded_rows_ + r) * padded_w_;
+      const int64_t iy = first + r;
+      if (iy < 0 || iy >= s_.h) {
+        std::fill(row, row + padded_w_, 0.0f);
+        continue;
+      }
+      std::fill(row, row + x0, 0.0f);
+      const float* src = ops_.x + ((n * s_.c + c) * s_.h + iy) * s_.w + (x0 - s_.pl);
+      std::copy(src, src + (x1 - x0), row + x0);
+      std::fill(row + x1, row + padded_w_, 0.0f);
+    }
+  }
+  return dst;
+}
+
+// Tiles over the pixels of `rows` in one phase, flattened across rows and images.
+void DirectRun::MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskState* state) const {
+  state->tiles.clear();
+  state->masks.clear();
+  // Rows of the range that this phase has: phases may be one row shorter than the longest.
+  RowRange have{rows.begin / rows_ * phase.rows + std::min(rows.begin % rows_, phase.rows),
+                rows.end / rows_ * phase.rows + std::min(rows.end % rows_, phase.rows)};
+  const int64_t end = have.end * phase.cols;
+  for (int64_t at = have.begin * phase.cols; at < end;) {
+    const TileKernel& kernel = FindTile(plan_.tier, blocks, end - at);
+    TileGeometry& tile = state->tiles.emplace_back();
+    tile.kernel = &kernel;
+    tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, end - at));
+    PlacePixels(phase, rows, at, &tile, state);
+    at += tile.pixels;
+  }
+}
+
+void DirectRun::PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
+                            TaskState* state) const {
+  int64_t x = first % phase.cols, y = first / phase.cols % phase.rows, n = first / phase.cols / phase.rows;
+  int64_t ys[kMaxPixels], xs[kMaxPixels];
+  for (int p = 0; p < tile->pixels; ++p) {
+    ys[p] = y * plan_.in_step_h;
+    xs[p] = x * plan_.in_step_w;
+    if (first_layer()) {
+      tile->pixel_offset[p] = (y - rows.begin % s_.oh) * s_.sh * padded_w_ + xs[p];
+    } else {
+      tile->pixel_offset[p] = (n * in_blocks_ * s_.h * s_.w + ys[p] * s_.w + xs[p]) * kC0;
+    }
+    const int64_t oy = phase.py + y * plan_.out_step_h, ox = phase.px + x * plan_.out_step_w;
+    tile->out_offset[p] = ((n * blocks_ * s_.oh + oy) * s_.ow + ox) * kC0;
+    if (++x == phase.cols) {
+      x = 0;
+      if (++y == phase.rows) y = 0, ++n;
+    }
+  }
+  for (int p = tile->pixels; p < tile->kernel->pixels; ++p) {
+    tile->pixel_offset[p] = tile->pixel_offset[0];
+    tile->out_offset[p] = tile->out_offset[0];
+    ys[p] = ys[0], xs[p] = xs[0];
+  }
+  if (first_layer() || plan_.variant == Variant::kPointwise) return;
+  const size_t at = state->masks.size();
+  uint32_t all = ~0u;
+  const uint32_t unused = tile->kernel->pixels < 32 ? ~0u << tile->kernel->pixels : 0;
+  for (const Tap& t : phase.taps) {
+    uint32_t mask = unused;
+    for (int p = 0; p < tile->kernel->pixels; ++p) {
+      const bool in = static_cast<uint64_t>(ys[p] + t.dy) < static_cast<uint64_t>(s_.h) &&
+                      static_cast<uint64_t>(xs[p] + t.dx) < static_cast<uint64_t>(s_.w);
+      mask |= uint32_t{in} << p;
+    }
+    state->masks.push_back(mask);
+    all &= mask;
+  }
+  if (all == ~0u) {
+    state->masks.resize(at);
+  } else {
+    tile->masks = static_cast<int64_t>(at);
+  }
+}
+
+void DirectRun::RunTile(const TileGeometry& tile, const TaskState& state, size_t phase, const OcGroup& g,
+                        const float* x) const {
+  const std::vector<Segment>& segments = segments_[SegmentClass(g) * plan_.phases.size() + phase];
+  TileArgs t;
+  t.x = first_layer() ? x : x + g.c_begin / kC0 * s_.h * s_.w * kC0;
+  t.pixel_offset = tile.pixel_offset;
+  t.segments = segments.data();
+  t.num_segments = static_cast<int64_t>(segments.size());
+  t.masks = tile.masks < 0 ? nullptr : state.masks.data() + tile.masks;
+  t.weights = args_.weights + g.weight_offset[phase];
+  t.bias = ops_.bias ? ops_.bias + g.block * kC0 : nullptr;
+  t.block_stride = s_.oh * s_.ow * kC0;
+  t.y = ops_.y + g.block * t.block_stride;
+  t.residual = args_.residual ? args_.residual + g.block * t.block_stride : nullptr;
+  t.out_offset = tile.out_offset;
+  t.pixels = tile.pixels;
+  t.lane_begin = g.lane_begin;
+  t.lane_end = g.lane_end;
+  t.act = args_.epilogue.act;
+  t.act_imm[0] = args_.epilogue.act_imm[0];
+  t.act_imm[1] = args_.epilogue.act_imm[1];
+  tile.kernel->run(t);
+  if (IsRegisterAct(t.act)) return;
+  for (int b = 0; b < g.blocks; ++b) {
+    for (int p = 0; p < t.pixels; ++p) {
+      ActPass(t.act, t.act_imm, t.y + b * t.block_stride + t.out_offset[p] + t.lane_begin,
+              t.lane_end - t.lane_begin);
+    }
+  }
+}
+
+void DirectRun::Finish(RowRange rows, size_t group_begin, size_t group_end) const {
+  if (group_begin == group_end) return;
+  const int64_t b0 = plan_.oc_groups[group_begin].block;
+  const OcGroup& last = plan_.oc_groups[group_end - 1];
+  for (int64_t r = rows.begin; r < rows.end;) {
+    const int64_t n = r / rows_, end = std::min(rows.end, (n + 1) * rows_);
+    FinishRows(plan_, args_, ops_.y, n, b0, last.block + last.blocks, (r - n * rows_) * plan_.out_step_h,
+               std::min((end - n * rows_) * plan_.out_step_h, s_.oh));
+    r = end;
+  }
+}
+
+}  // namespace
+
+const TileKernel& FindTile(isa::Tier tier, int blocks, int64_t pixels) {
+  const TileKernel* best = nullptr;
+  for (const TileKernel& k : TileList(tier)) {
+    if (k.blocks != blocks) continue;
+    best = &k;
+    if (k.pixels >= pixels) break;
+  }
+  assert(best);
+  return *best;
+}
+
+int MaxBlocks(isa::Tier tier) {
+  int most = 1;
+  for (const TileKernel& k : TileList(tier)) most = std::max(most, k.blocks);
+  return most;
+}
+
+void RunDirect(const ConvPlan& plan, const ConvArgs& args) { DirectRun(plan, args).Run(); }
+
+}  // namespace opsnn::conv

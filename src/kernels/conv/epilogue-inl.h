@@ -1,0 +1,42 @@
+// Activations on accumulators before they are stored: the few that are worth their code in every tile. The
+// others run on the tile just stored (act_pass.cc), while it is in L1.
+#if defined(OPSNN_KERNELS_CONV_EPILOGUE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef OPSNN_KERNELS_CONV_EPILOGUE_INL_H_
+#undef OPSNN_KERNELS_CONV_EPILOGUE_INL_H_
+#else
+#define OPSNN_KERNELS_CONV_EPILOGUE_INL_H_
+#endif
+
+#include "isa/hwy.h"
+#include "simd/act-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::conv::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <RegAct kAct, int NV, int P, class D, class V = hn::Vec<D>>
+HWY_INLINE void ActAll(D d, const float* imm, V (&acc)[NV][P]) {
+#pragma GCC unroll 8
+  for (int v = 0; v < NV; ++v)
+#pragma GCC unroll 32
+    for (int p = 0; p < P; ++p) {
+      acc[v][p] = ::opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, acc[v][p], imm[0], imm[1]);
+    }
+}
+
+// Applies `act` if it is one of the cheap ones (see IsRegisterAct), else leaves acc alone.
+template <int NV, int P, class D, class V = hn::Vec<D>>
+HWY_INLINE void ApplyRegisterAct(D d, RegAct act, const float* imm, V (&acc)[NV][P]) {
+  if (act == RegAct::kRelu) {
+    ActAll<RegAct::kRelu>(d, imm, acc);
+  } else if (act == RegAct::kClip) {
+    ActAll<RegAct::kClip>(d, imm, acc);
+  } else if (act == RegAct::kHardSwish) {
+    ActAll<RegAct::kHardSwish>(d, imm, acc);
+  }
+}
+
+}  // namespace opsnn::conv::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

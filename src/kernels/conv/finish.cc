@@ -1,0 +1,85 @@
+#include "kernels/conv/finish.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/buffer.h"
+#include "base/parallel.h"
+#include "kernels/conv/blocked.h"
+
+namespace opsnn::conv {
+
+namespace {
+
+// Half of the smallest private L2 in use (1 MiB): the other half is for weights.
+constexpr int64_t kChunkBytes = 512 << 10;
+constexpr int64_t kTasksPerThread = 4;  // enough to even out threads that start late
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+Operands PrepareOperands(const ConvPlan& plan, const ConvArgs& args) {
+  const ConvShape& s = plan.shape;
+  float* ws = static_cast<float*>(args.workspace);
+  Operands o{args.x, args.y, nullptr};
+  if (args.epilogue.bias) {
+    std::memcpy(ws, args.epilogue.bias, static_cast<size_t>(s.oc) * sizeof(float));
+    std::fill(ws + s.oc, ws + CeilDiv(s.oc, kC0) * kC0, 0.0f);
+    o.bias = ws;
+  }
+  if (!s.x_blocked && plan.variant != Variant::kFirstLayer) {
+    ImagesToBlocked(args.x, s.n, s.c, s.h * s.w, ws + plan.x_offset);
+    o.x = ws + plan.x_offset;
+  }
+  if (!s.y_blocked) o.y = ws + plan.y_offset;
+  return o;
+}
+
+void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int64_t n, int64_t block_begin,
+                int64_t block_end, int64_t row_begin, int64_t row_end) {
+  const ConvShape& s = plan.shape;
+  const vector::Epilogue& e = args.epilogue;
+  const bool convert = !s.y_blocked && !e.program;
+  if ((!e.program && !convert) || row_end <= row_begin) return;
+  const int64_t blocks = CeilDiv(s.oc, kC0), plane = s.oh * s.ow;
+  const int64_t first = row_begin * s.ow, pixels = (row_end - row_begin) * s.ow;
+  constexpr int kMaxArgs = 64;
+  vector::BlockArg block_args[kMaxArgs];
+  for (int64_t b = block_begin; b < block_end; ++b) {
+    const float* block = y + ((n * blocks + b) * plane + first) * kC0;
+    const int lanes = static_cast<int>(std::min<int64_t>(kC0, s.oc - b * kC0));
+    if (convert) {
+      FromBlocked(block, lanes, pixels, args.y + (n * s.oc + b * kC0) * plane + first, plane);
+      continue;
+    }
+    block_args[0] = {const_cast<float*>(block), DType::kF32, kC0, 1};
+    for (size_t i = 0; i < e.args.size(); ++i) block_args[1 + i] = e.args[i].At(n, b, first, 0);
+    vector::RunBlock(*e.program, pixels, lanes, block_args);
+  }
+}
+
+int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes) {
+  int64_t rows = std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, row_bytes));
+  const int threads = ThreadsAvailable();
+  if (threads > 1) rows = std::min(rows, CeilDiv(total_rows, threads * kTasksPerThread));
+  return std::max<int64_t>(1, std::min(rows, total_rows));
+}
+
+void* ThreadScratch(size_t bytes) {
+  thread_local AlignedBuffer buffer;
+  if (buffer.bytes() < bytes) buffer = AlignedBuffer(bytes);
+  return buffer.data();
+}
+
+void RunConv(const ConvPlan& plan, const ConvArgs& args) {
+  const ConvShape& s = plan.shape;
+  if (s.n == 0 || s.oc == 0 || s.oh == 0 || s.ow == 0) return;
+  if (plan.variant == Variant::kDepthwise) {
+    RunDepthwise(plan, args);
+  } else {
+    RunDirect(plan, args);
+  }
+}
+
+}  // namespace opsnn::conv

@@ -1,0 +1,34 @@
+// What both drivers (direct and depthwise) share: chunks of output rows and what happens to them when done.
+#ifndef OPSNN_KERNELS_CONV_FINISH_H_
+#define OPSNN_KERNELS_CONV_FINISH_H_
+
+#include "kernels/conv/conv.h"
+
+namespace opsnn::conv {
+
+// Operands as the tiles see them: blocked, inside the workspace where the caller's are not.
+struct Operands {
+  const float* x = nullptr;
+  float* y = nullptr;
+  const float* bias = nullptr;  // padded to whole blocks, or null
+};
+Operands PrepareOperands(const ConvPlan& plan, const ConvArgs& args);
+
+// Output rows [row_begin, row_end) of image n, blocks [block_begin, block_end), are complete: runs the
+// epilogue's program on them, or converts them to NCHW.
+void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int64_t n, int64_t block_begin,
+                int64_t block_end, int64_t row_begin, int64_t row_end);
+
+// Rows per task: a chunk's input and output should stay in the private L2 cache, and there should be a few
+// tasks per thread. `row_bytes` is what one row of work reads and writes.
+int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes);
+
+// Memory of this thread that lives until the next call; at least `bytes`.
+void* ThreadScratch(size_t bytes);
+
+void RunDirect(const ConvPlan& plan, const ConvArgs& args);
+void RunDepthwise(const ConvPlan& plan, const ConvArgs& args);
+
+}  // namespace opsnn::conv
+
+#endif  // OPSNN_KERNELS_CONV_FINISH_H_

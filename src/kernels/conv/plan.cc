@@ -1,0 +1,240 @@
+// Choosing a variant and laying out phases, output groups, packed weights and workspace.
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/conv/conv.h"
+#include "kernels/conv/segments.h"
+#include "kernels/conv/tile.h"
+
+namespace opsnn::conv {
+namespace {
+
+constexpr int kFewChannels = 4;  // up to here an NCHW image is read as it is: blocks would be 3/4 padding
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+void Refuse(ConvPlan* p, Variant v, const char* why) {
+  if (!p->refused.empty()) p->refused += "; ";
+  p->refused += std::string(Name(v)) + ": " + why;
+}
+
+// The first variant without a reason against it. Reasons are recorded best first.
+Variant Choose(ConvPlan* p) {
+  const ConvShape& s = p->shape;
+  const int64_t cg = s.c / s.groups, og = s.oc / s.groups;
+  if (s.transposed) {
+    const bool aligned = s.groups == 1 || (cg % kC0 == 0 && og % kC0 == 0);
+    if (aligned) return Variant::kTransposed;
+    Refuse(p, Variant::kTransposed, "groups share channel blocks");
+    return Variant::kGrouped;
+  }
+  if (s.groups > 1) {
+    if (cg == 1 && og == 1) return Variant::kDepthwise;
+    Refuse(p, Variant::kDepthwise, cg == 1 ? "channel multiplier above 1" : "groups of several channels");
+    if (cg % kC0 == 0 && og % kC0 == 0) return Variant::kDirect;
+    Refuse(p, Variant::kDirect, "groups share channel blocks");
+    return Variant::kGrouped;
+  }
+  Refuse(p, Variant::kDepthwise, "one group");
+  if (s.x_blocked) {
+    Refuse(p, Variant::kFirstLayer, "input is blocked");
+  } else if (s.c > kFewChannels) {
+    Refuse(p, Variant::kFirstLayer, "more than 4 channels");
+  } else if (s.dw != 1 || s.kw > kC0) {
+    Refuse(p, Variant::kFirstLayer, "kernel rows are dilated or wider than 16");
+  } else {
+    return Variant::kFirstLayer;
+  }
+  const bool pointwise = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.pt == 0 && s.pl == 0 &&
+                         s.oh == s.h && s.ow == s.w;
+  if (pointwise) return Variant::kPointwise;
+  Refuse(p, Variant::kPointwise, "kernel, stride or padding");
+  return Variant::kDirect;
+}
+
+void MakePlainPhase(ConvPlan* p) {
+  const ConvShape& s = p->shape;
+  Phase phase{0, 0, s.oh, s.ow, {}};
+  for (int ky = 0; ky < s.kh; ++ky) {
+    for (int kx = 0; kx < s.kw; ++kx) {
+      phase.taps.push_back(
+          {static_cast<int32_t>(ky * s.dh - s.pt), static_cast<int32_t>(kx * s.dw - s.pl), ky, kx});
+    }
+  }
+  p->phases.push_back(std::move(phase));
+  p->in_step_h = s.sh;
+  p->in_step_w = s.sw;
+}
+
+// Output row oy = py + i*sh takes input row iy where oy + pt = iy*sh + ky*dh, so the taps of a phase are
+// those with (py + pt - ky*dh) divisible by sh, at input offset (py + pt - ky*dh) / sh from row i.
+void MakeTransposedPhases(ConvPlan* p) {
+  const ConvShape& s = p->shape;
+  p->out_step_h = s.sh;
+  p->out_step_w = s.sw;
+  for (int64_t py = 0; py < std::min(s.sh, s.oh); ++py) {
+    for (int64_t px = 0; px < std::min(s.sw, s.ow); ++px) {
+      Phase phase{py, px, CeilDiv(s.oh - py, s.sh), CeilDiv(s.ow - px, s.sw), {}};
+      for (int ky = 0; ky < s.kh; ++ky) {
+        const int64_t y = py + s.pt - ky * s.dh;
+        if (y % s.sh != 0) continue;
+        for (int kx = 0; kx < s.kw; ++kx) {
+          const int64_t x = px + s.pl - kx * s.dw;
+          if (x % s.sw != 0) continue;
+          phase.taps.push_back({static_cast<int32_t>(y / s.sh), static_cast<int32_t>(x / s.sw), ky, kx});
+        }
+      }
+      p->phases.push_back(std::move(phase));
+    }
+  }
+}
+
+// Splits `count` blocks into register groups. Two blocks x 14 pixels (or one x 6 with 16 registers) is the
+// best shape; an odd count ends in a group of three rather than one, which would be bound by its broadcasts.
+void AppendGroups(ConvPlan* p, int64_t first, int64_t count, int64_t group, int64_t c_begin, int64_t c_end) {
+  const ConvShape& s = p->shape;
+  const int most = MaxBlocks(p->tier);
+  const bool few_pixels = s.n * p->phases[0].rows * p->phases[0].cols <= 6;
+  while (count > 0) {
+    int64_t b = 1;
+    if (few_pixels) {
+      b = std::min<int64_t>(count, most);
+    } else if (most >= 3) {
+      b = count == 3 ? 3 : std::min<int64_t>(count, 2);
+    }
+    OcGroup g;
+    g.block = first;
+    g.blocks = static_cast<int>(b);
+    g.group = group;
+    g.c_begin = c_begin;
+    g.c_end = c_end;
+    p->oc_groups.push_back(g);
+    first += b;
+    count -= b;
+  }
+}
+
+void MakeOcGroups(ConvPlan* p) {
+  const ConvShape& s = p->shape;
+  const int64_t cg = s.c / s.groups, og = s.oc / s.groups;
+  if (p->variant != Variant::kGrouped) {
+    for (int64_t g = 0; g < s.groups; ++g) {
+      AppendGroups(p, g * og / kC0, CeilDiv(og, kC0), g, g * cg, (g + 1) * cg);
+    }
+    return;
+  }
+  for (int64_t g = 0; g < s.groups; ++g) {  // one entry per (group, block it touches)
+    for (int64_t b = g * og / kC0; b * kC0 < (g + 1) * og; ++b) {
+      OcGroup e;
+      e.block = b;
+      e.group = g;
+      e.c_begin = g * cg;
+      e.c_end = (g + 1) * cg;
+      e.lane_begin = static_cast<int>(std::max<int64_t>(0, g * og - b * kC0));
+      e.lane_end = static_cast<int>(std::min<int64_t>(kC0, (g + 1) * og - b * kC0));
+      p->oc_groups.push_back(e);
+    }
+  }
+}
+
+}  // namespace
+
+const char* Name(Variant v) {
+  static constexpr const char* kNames[] = {"depthwise", "first layer", "pointwise",
+                                           "direct",    "transposed",  "grouped"};
+  return kNames[static_cast<int>(v)];
+}
+
+std::string ConvPlan::Describe() const {
+  const ConvShape& s = shape;
+  std::string d = StrFormat("%s %dx%d s%dx%d", Name(variant), static_cast<int>(s.kh), static_cast<int>(s.kw),
+                            static_cast<int>(s.sh), static_cast<int>(s.sw));
+  if (s.dh != 1 || s.dw != 1) d += StrFormat(" d%dx%d", static_cast<int>(s.dh), static_cast<int>(s.dw));
+  if (s.groups != 1) d += StrFormat(" g%lld", static_cast<long long>(s.groups));
+  if (!oc_groups.empty()) {
+    const TileKernel& k = FindTile(tier, oc_groups[0].blocks, kMaxPixels);
+    d += StrFormat(", tile %dx%d", k.blocks, k.pixels);
+  }
+  d += std::string(", ") + isa::Name(tier);
+  if (!s.x_blocked && variant != Variant::kFirstLayer) d += ", input converted";
+  if (!s.y_blocked) d += ", output converted";
+  return d;
+}
+
+ConvPlan PlanConv(const ConvShape& shape) {
+  ConvPlan p;
+  p.shape = shape;
+  p.tier = isa::ActiveTier();
+  p.variant = Choose(&p);
+  if (shape.transposed) {
+    MakeTransposedPhases(&p);
+  } else {
+    MakePlainPhase(&p);
+  }
+  const int64_t out_blocks = CeilDiv(shape.oc, kC0);
+  if (p.variant == Variant::kDepthwise) {
+    p.packed_floats = shape.kh * shape.kw * out_blocks * kC0;
+  } else if (!p.phases.empty()) {
+    MakeOcGroups(&p);
+    for (OcGroup& g : p.oc_groups) {
+      for (const Phase& phase : p.phases) {
+        g.weight_offset.push_back(p.packed_floats);
+        ForEachSegment(p, g, phase,
+                       [&](int64_t, int, int len) { p.packed_floats += int64_t{len} * g.blocks * kC0; });
+      }
+    }
+  }
+  // Workspace: bias padded to whole blocks, then blocked copies of the operands that are not blocked.
+  int64_t floats = out_blocks * kC0;
+  const auto reserve = [&](int64_t n) {
+    constexpr int64_t kAlignFloats = 32;
+    const int64_t at = CeilDiv(floats, kAlignFloats) * kAlignFloats;
+    floats = at + n;
+    return at;
+  };
+  if (!shape.x_blocked && p.variant != Variant::kFirstLayer) {
+    p.x_offset = reserve(shape.n * CeilDiv(shape.c, kC0) * kC0 * shape.h * shape.w);
+  }
+  if (!shape.y_blocked) p.y_offset = reserve(shape.n * out_blocks * kC0 * shape.oh * shape.ow);
+  p.workspace_bytes = static_cast<size_t>(floats) * sizeof(float);
+  return p;
+}
+
+void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
+  const ConvShape& s = plan.shape;
+  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.kh * s.kw;
+  if (plan.variant == Variant::kDepthwise) {  // [block][tap][lane]
+    for (int64_t b = 0; b * kC0 < s.oc; ++b)
+      for (int64_t t = 0; t < taps; ++t)
+        for (int64_t l = 0; l < kC0; ++l) {
+          const int64_t o = b * kC0 + l;
+          *packed++ = o < s.oc ? w[o * taps + t] : 0.0f;
+        }
+    return;
+  }
+  // Element (o, c, ky, kx), o global and c within the group, for either weight order.
+  const int64_t o_stride = s.transposed ? taps : cg * taps, c_stride = s.transposed ? og * taps : taps;
+  for (const OcGroup& g : plan.oc_groups) {
+    // First output channel counted from the array's start: transposed weights hold og channels per row.
+    const int64_t o_base = s.transposed ? g.group * og : 0;
+    const int64_t c_base = s.transposed ? 0 : g.c_begin;
+    for (size_t ph = 0; ph < plan.phases.size(); ++ph) {
+      float* dst = packed + g.weight_offset[ph];
+      const Phase& phase = plan.phases[ph];
+      ForEachSegment(plan, g, phase, [&](int64_t c, int tap, int len) {
+        const bool first = plan.variant == Variant::kFirstLayer;
+        for (int i = 0; i < len; ++i) {
+          const Tap& t = phase.taps[first ? tap + i : tap];
+          const float* src = w + ((first ? c : c + i) - c_base) * c_stride + t.ky * s.kw + t.kx;
+          for (int64_t l = 0; l < g.blocks * kC0; ++l) {
+            const int64_t o = g.block * kC0 + l;
+            const bool mine = o >= g.group * og && o < (g.group + 1) * og;
+            *dst++ = mine ? src[(o - o_base) * o_stride] : 0.0f;
+          }
+        }
+      });
+    }
+  }
+}
+
+}  // namespace opsnn::conv

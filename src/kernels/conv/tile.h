@@ -1,0 +1,62 @@
+// The micro-kernel of direct convolution: a register tile of output blocks x pixels.
+//
+// A tile walks over segments. A segment is a run of `len` input values per pixel, consecutive in memory: the
+// channels of one block at one kernel tap (blocked input), or one kernel row (NCHW input). Before a segment a
+// table of pixel pointers is built; pixels for which the tap falls outside the image point to zeros. So
+// stride, dilation, borders, rows and images that end inside the tile cost a table entry, never a branch.
+#ifndef OPSNN_KERNELS_CONV_TILE_H_
+#define OPSNN_KERNELS_CONV_TILE_H_
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/conv/conv.h"
+
+namespace opsnn::conv {
+
+inline constexpr int kMaxPixels = 28;  // 28 accumulators of 32 registers leave room for weights and broadcast
+
+struct Segment {
+  int64_t offset = 0;  // floats, added to the pixel's base offset
+  int32_t tap = 0;     // index into masks
+  int32_t len = 0;     // at most kC0
+};
+
+struct TileArgs {
+  const float* x = nullptr;
+  const int64_t* pixel_offset = nullptr;  // per pixel, floats from x; pixels past `pixels` repeat a valid one
+  const Segment* segments = nullptr;
+  int64_t num_segments = 0;
+  const uint32_t* masks = nullptr;  // per tap: bit p set when pixel p lies inside the image; null: all inside
+  const float* weights = nullptr;   // [segment][len][blocks][kC0]
+  const float* bias = nullptr;      // [blocks][kC0] or null
+  float* y = nullptr;
+  const float* residual = nullptr;
+  const int64_t* out_offset = nullptr;  // per pixel, floats from y and residual
+  int64_t block_stride = 0;             // floats between output blocks
+  int pixels = 0;                       // pixels stored
+  int lane_begin = 0, lane_end = kC0;   // lanes stored (whole blocks unless groups share one)
+  vector::RegAct act = vector::RegAct::kNone;
+  float act_imm[2] = {0, 0};
+};
+using TileFn = void (*)(const TileArgs&);
+
+struct TileKernel {
+  int blocks = 0, pixels = 0;
+  TileFn run = nullptr;
+};
+
+// The register shapes of a tier, by file; fewest blocks, then fewest pixels first.
+std::span<const TileKernel> OneBlockTiles(isa::Tier tier);
+std::span<const TileKernel> TwoBlockTiles(isa::Tier tier);
+std::span<const TileKernel> ManyBlockTiles(isa::Tier tier);
+
+// The kernel for `blocks` output blocks with the fewest pixels that still holds `pixels`, or with the most
+// pixels if none does.
+const TileKernel& FindTile(isa::Tier tier, int blocks, int64_t pixels);
+// Most blocks computed together on this tier.
+int MaxBlocks(isa::Tier tier);
+
+}  // namespace opsnn::conv
+
+#endif  // OPSNN_KERNELS_CONV_TILE_H_
