@@ -135,9 +135,6 @@ struct OpDef {
   std::function<Result<Program>(const ProgramContext&)> program;
   // May this operator take a fused tail (a cube kernel with an epilogue)?
   bool takes_tail = false;
-  // Output 0 holds the bytes of input 0 in the same order under other dims (Reshape, Squeeze, Flatten...): the graph
-  // may give both one address; the kernel then does nothing, and copies otherwise.
-  bool is_view = false;
   // Output 0 holds input 0's elements in the same order (Reshape, Squeeze, ...): the graph may alias them, and the
   // kernel does nothing when both pointers are equal.
   bool is_view = false;
