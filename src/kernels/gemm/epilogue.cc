@@ -1,0 +1,56 @@
+// The epilogue around tiles: what goes into registers, what runs on blocks; scratch memory of threads.
+#include <array>
+#include <cassert>
+#include <limits>
+
+#include "base/buffer.h"
+#include "kernels/gemm/internal.h"
+
+namespace opsnn::gemm {
+
+using vector::RegAct;
+
+namespace {
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr size_t kMaxEpilogueArgs = 32;
+
+bool IsClip(RegAct act) { return act == RegAct::kNone || act == RegAct::kRelu || act == RegAct::kClip; }
+}  // namespace
+
+TileFinish TilePart(const vector::Epilogue& e, int64_t col) {
+  TileFinish f;
+  f.on = e.bias != nullptr || (e.act != RegAct::kNone && IsClip(e.act));
+  f.bias = e.bias ? e.bias + col : nullptr;
+  f.lo = e.act == RegAct::kRelu ? 0.0f : e.act == RegAct::kClip ? e.act_imm[0] : -kInf;
+  f.hi = e.act == RegAct::kClip ? e.act_imm[1] : kInf;
+  return f;
+}
+
+bool NeedsBlockPass(const vector::Epilogue& e) { return e.program != nullptr || !IsClip(e.act); }
+
+void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float* c, int64_t ldc,
+                 int64_t rows, int64_t cols, bool in_tile) {
+  const vector::Epilogue& e = p.epilogue;
+  const float* bias = in_tile || !e.bias ? nullptr : e.bias + col;
+  const RegAct act = in_tile && IsClip(e.act) ? RegAct::kNone : e.act;
+  if (bias || act != RegAct::kNone) FinishRows(c, ldc, rows, cols, bias, act, e.act_imm);
+  if (!e.program) return;
+  std::array<vector::BlockArg, kMaxEpilogueArgs> args;
+  assert(e.args.size() < kMaxEpilogueArgs);
+  args[0] = {c, DType::kF32, ldc, 1};
+  for (size_t i = 0; i < e.args.size(); ++i) args[i + 1] = e.args[i].At(batch, 0, row, col);
+  vector::RunBlock(*e.program, rows, cols, args.data());
+}
+
+float* ThreadScratch(Scratch use, int64_t floats) {
+  static thread_local std::array<AlignedBuffer, static_cast<size_t>(Scratch::kCount)> buffers;
+  AlignedBuffer& b = buffers[static_cast<size_t>(use)];
+  const size_t bytes = static_cast<size_t>(std::max<int64_t>(floats, 1)) * sizeof(float);
+  if (b.bytes() < bytes) {
+    b = AlignedBuffer();
+    b = AlignedBuffer(bytes);
+  }
+  return b.as<float>();
+}
+
+}  // namespace opsnn::gemm

@@ -1,0 +1,333 @@
+// The driver: choice of path, cutting into tiles, packing, threads.
+#include "kernels/gemm/gemm.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/parallel.h"
+#include "kernels/gemm/internal.h"
+
+namespace opsnn::gemm {
+namespace {
+
+// Below this many multiply-adds a call runs on the calling thread: waking another takes longer.
+constexpr int64_t kParallelWork = 1 << 20;
+// A task should be at least this large, so that claiming it costs nothing.
+constexpr int64_t kTaskWork = 1 << 18;
+// The block on which a program runs: about 64 x 128 floats, what stays in L1 between the tiles and the
+// program.
+constexpr int64_t kBlockRows = 64, kBlockCols = 128;
+// Without a C of its own a tile is computed in scratch: at most this many columns, so that it stays in L2.
+constexpr int64_t kMaxScratchCols = 512;
+
+// The depth of K blocks: all about equal, so that the last is not a stump.
+int64_t KStep(int64_t k, int64_t kc) { return k <= kc ? k : RoundUp(CeilDiv(k, CeilDiv(k, kc)), 16); }
+
+struct Tile {
+  int64_t batch = 0, row = 0, col = 0, rows = 0, cols = 0;
+};
+
+// What the tiles of one run share.
+struct Job {
+  const Params* p = nullptr;
+  Path path = Path::kPacked;
+  MicroTile micro;
+  int64_t k_step = 0;
+  const float* packed =
+      nullptr;  // kPacked: columns [packed_col, packed_col + packed_width) of the batch in hand
+  int64_t packed_col = 0, packed_width = 0;
+};
+
+PackSource Rows(const Operand& a, int64_t batch) {
+  PackSource s{a.data, a.dtype, a.row_stride, a.col_stride};
+  s.data = static_cast<const char*>(a.data) + batch * a.batch_stride * static_cast<int64_t>(SizeOf(a.dtype));
+  return s;
+}
+PackSource Columns(const Operand& b, int64_t batch) {
+  PackSource s = Rows(b, batch);
+  std::swap(s.i_stride, s.k_stride);
+  return s;
+}
+
+bool IsUnitF32(const Operand& x) {
+  return x.dtype == DType::kF32 && (x.row_stride == 1 || x.col_stride == 1);
+}
+
+// A columns-wide strip of panels: block (k0, depth) of panel j at dst + k0 * padded + j * nr * depth.
+void PackStrip(const PackSource& columns, int64_t k, int64_t cols, int64_t padded, int64_t panel,
+               int64_t k_step, int64_t nr, float* dst) {
+  const int64_t col = panel * nr, width = std::min(nr, cols - col);
+  for (int64_t k0 = 0; k0 < k; k0 += k_step) {
+    const int64_t depth = std::min(k_step, k - k0);
+    PackPanel(columns.At(col, k0), width, depth, dst + k0 * padded + col * depth, nr);
+  }
+}
+
+// Packs or points at the rows of A for one K block.
+void SetA(const Job& job, const Tile& t, int64_t k0, BlockArgs& g) {
+  const Params& p = *job.p;
+  const PackSource a = Rows(p.a, t.batch).At(t.row, k0);
+  if (job.path == Path::kDirect && IsUnitF32(p.a)) {
+    g.a = static_cast<const float*>(a.data);
+    g.a_layout = a.k_stride == 1 ? ALayout::kUnitK : ALayout::kUnitRow;
+    g.a_stride = a.k_stride == 1 ? a.i_stride : a.k_stride;
+    return;
+  }
+  float* dst = ThreadScratch(Scratch::kA, t.rows * g.depth);
+  for (int64_t i = 0; i < g.panels.count; ++i) {
+    const int64_t row = g.panels.Start(i), height = g.panels.Height(i);
+    PackPanel(a.At(row, 0), height, g.depth, dst + row * g.depth, height);
+  }
+  g.a = dst;
+  g.a_layout = ALayout::kPacked;
+}
+
+// Sets B for columns [col, col + cols) of the tile: where it lies, or packed into this thread's scratch.
+void SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, BlockArgs& g) {
+  const Params& p = *job.p;
+  const int64_t nr = job.micro.nr, first = t.col + col;
+  g.b_row_stride = nr;
+  g.b_panel_stride = nr * g.depth;
+  if (job.path == Path::kPacked) {
+    g.b = job.packed + k0 * job.packed_width + (first - job.packed_col) * g.depth;
+    return;
+  }
+  const PackSource b = Columns(p.b, t.batch).At(first, k0);
+  if (job.path == Path::kDirect && cols % (nr / 2) == 0) {
+    g.b = static_cast<const float*>(b.data);
+    g.b_row_stride = b.k_stride;
+    g.b_panel_stride = nr;
+    return;
+  }
+  float* dst = ThreadScratch(Scratch::kB, RoundUp(cols, nr) * g.depth);
+  for (int64_t j = 0; j < cols; j += nr) {
+    PackPanel(b.At(j, 0), std::min(nr, cols - j), g.depth, dst + j * g.depth, nr);
+  }
+  g.b = dst;
+}
+
+// Columns that are handled together. Programs want blocks, panels of B one that stays in L1; in place, whole
+// vectors are separated from the rest, which must be packed because a load would reach beyond the row.
+int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
+  const int64_t nr = job.micro.nr, lanes = nr / 2;
+  int64_t cols = left;
+  if (block_pass) cols = std::min(cols, RoundUp(kBlockCols, nr));
+  if (job.path == Path::kPanel) cols = std::min(cols, block_pass ? cols : nr);
+  if (job.path == Path::kDirect && cols > lanes && cols % lanes != 0) cols -= cols % lanes;
+  return cols;
+}
+
+void RunTile(const Job& job, const Tile& t) {
+  const Params& p = *job.p;
+  float* c = p.c ? p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col : nullptr;
+  int64_t ldc = p.c_row_stride;
+  if (!c) {
+    ldc = RoundUp(t.cols, job.micro.nr);
+    c = ThreadScratch(Scratch::kC, t.rows * ldc);
+  }
+  const bool needs_pass = NeedsBlockPass(p.epilogue);
+  BlockArgs g;
+  g.panels = RowPanels(t.rows, job.micro.mr);
+  g.ldc = ldc;
+  int64_t k0 = 0;
+  do {  // once even for k = 0: C is then the epilogue of zeros
+    g.depth = std::min(job.k_step, p.k - k0);
+    g.accumulate = k0 > 0;
+    const bool last = k0 + g.depth >= p.k, block_pass = last && needs_pass;
+    SetA(job, t, k0, g);
+    const int64_t panels = block_pass ? std::max<int64_t>(1, kBlockRows / job.micro.mr) : g.panels.count;
+    for (int64_t j = 0; j < t.cols; j += g.cols) {
+      g.cols = GroupCols(job, t.cols - j, block_pass);
+      SetB(job, t, k0, j, g.cols, g);
+      g.c = c + j;
+      if (last) g.finish = TilePart(p.epilogue, t.col + j);
+      for (g.p0 = 0; g.p0 < g.panels.count; g.p0 = g.p1) {
+        g.p1 = std::min(g.panels.count, g.p0 + panels);
+        MacroBlock(g);
+        if (!block_pass) continue;
+        const int64_t row = g.panels.Start(g.p0), rows = g.panels.Start(g.p1) - row;
+        FinishBlock(p, t.batch, t.row + row, t.col + j, g.c + row * ldc, ldc, rows, g.cols, true);
+      }
+    }
+    k0 += g.depth;
+  } while (k0 < p.k);
+}
+
+// The grid of tiles over rows x cols x batch. Tiles follow the blocking; with several threads they are made
+// smaller until each thread has a few. The cut changes no result.
+struct Grid {
+  int64_t tm = 0, tn = 0, rows = 0, cols = 0, row0 = 0, col0 = 0;
+  int64_t nm = 0, nn = 0;
+  Tile At(int64_t index, int64_t batch) const {
+    Tile t;
+    t.batch = batch;
+    const int64_t i = index / nn * tm, j = index % nn * tn;
+    t.row = row0 + i, t.rows = std::min(tm, rows - i);
+    t.col = col0 + j, t.cols = std::min(tn, cols - j);
+    return t;
+  }
+};
+
+Grid MakeGrid(const Job& job, int64_t cols, int64_t batch) {
+  const Params& p = *job.p;
+  const int64_t mr = job.micro.mr, nr = job.micro.nr;
+  Grid g;
+  g.rows = p.m, g.cols = cols, g.col0 = job.packed_col;
+  g.nm = std::max<int64_t>(1, CeilDiv(p.m, p.blocking.mc));
+  g.nn = p.c ? 1 : CeilDiv(cols, kMaxScratchCols);
+  const int64_t work = p.m * cols * std::max<int64_t>(p.k, 1);
+  const int64_t threads = work * batch < kParallelWork ? 1 : ThreadsAvailable();
+  while (threads > 1 && g.nm * g.nn * batch < 4 * threads && work / (g.nm * g.nn) >= 2 * kTaskWork) {
+    if (CeilDiv(cols, g.nn) >= 4 * nr) {
+      g.nn *= 2;
+    } else if (CeilDiv(p.m, g.nm) >= 2 * mr) {
+      g.nm *= 2;
+    } else {
+      break;
+    }
+  }
+  g.tm = CeilDiv(p.m, g.nm);
+  g.tn = RoundUp(CeilDiv(cols, g.nn), nr);
+  g.nm = CeilDiv(p.m, g.tm), g.nn = CeilDiv(cols, g.tn);
+  return g;
+}
+
+void ForEach(int64_t n, int64_t work, FunctionRef<void(int64_t)> fn) {
+  if (work < kParallelWork || n == 1) {
+    for (int64_t i = 0; i < n; ++i) fn(i);
+  } else {
+    ParallelFor(n, [&](int64_t i, int) { fn(i); });
+  }
+}
+
+// kDirect and kPanel: nothing shared, so all batches and tiles are one set of tasks; small ones go in groups.
+void RunUnshared(const Job& job) {
+  const Params& p = *job.p;
+  const Grid grid = MakeGrid(job, p.n, p.batch);
+  const int64_t tiles = grid.nm * grid.nn, total = tiles * p.batch;
+  const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
+  const int64_t group = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, work / tiles), 1, total);
+  ForEach(CeilDiv(total, group), work * p.batch, [&](int64_t task) {
+    for (int64_t i = task * group; i < std::min(total, (task + 1) * group); ++i) {
+      RunTile(job, grid.At(i % tiles, i / tiles));
+    }
+  });
+}
+
+void RunPackedColumns(Job& job, int64_t batch, int64_t batches, int64_t cols) {
+  const Params& p = *job.p;
+  const Grid grid = MakeGrid(job, cols, batches);
+  const int64_t tiles = grid.nm * grid.nn, work = p.m * cols * std::max<int64_t>(p.k, 1) * batches;
+  ForEach(tiles * batches, work, [&](int64_t i) { RunTile(job, grid.At(i % tiles, batch + i / tiles)); });
+}
+
+void RunAhead(Job& job) {
+  const Params& p = *job.p;
+  const PackedB& b = *p.packed_b;
+  assert(b.k == p.k && b.n == p.n && b.tier == isa::ActiveTier());
+  job.k_step = b.kc;
+  job.packed_width = RoundUp(p.n, job.micro.nr);
+  const float* data = b.data.as<float>();
+  if (b.batch == 1) {
+    job.packed = data;
+    RunPackedColumns(job, 0, p.batch, p.n);
+  } else {
+    for (int64_t i = 0; i < p.batch; ++i) {
+      job.packed = data + i * p.k * job.packed_width;
+      RunPackedColumns(job, i, 1, p.n);
+    }
+  }
+}
+
+void RunShared(Job& job) {
+  const Params& p = *job.p;
+  const int64_t nr = job.micro.nr, nc = RoundUp(std::min(p.blocking.nc, p.n), nr);
+  float* slab = static_cast<float*>(p.workspace);
+  if (!slab) slab = ThreadScratch(Scratch::kShared, nc * p.k);
+  job.packed = slab;
+  const int64_t batches = p.b.batch_stride == 0 ? p.batch : 1;  // that share one B
+  for (int64_t batch = 0; batch < p.batch; batch += batches) {
+    const PackSource columns = Columns(p.b, batch);
+    for (int64_t col = 0; col < p.n; col += nc) {
+      const int64_t cols = std::min(nc, p.n - col);
+      job.packed_col = col;
+      job.packed_width = RoundUp(cols, nr);
+      const PackSource from = columns.At(col, 0);
+      ForEach(CeilDiv(cols, nr), cols * p.k * 16, [&](int64_t panel) {
+        PackStrip(from, p.k, cols, job.packed_width, panel, job.k_step, nr, slab);
+      });
+      RunPackedColumns(job, batch, batches, cols);
+    }
+  }
+}
+
+bool CanGemv(const Params& p) {
+  if (p.packed_b || p.a.dtype != DType::kF32 || p.b.dtype != DType::kF32 || p.k == 0) return false;
+  if (p.m <= kMaxGemvRows) return p.b.row_stride == 1 || p.b.col_stride == 1;
+  return p.n <= kMaxGemvRows && p.a.col_stride == 1;
+}
+
+bool CanDirect(const Params& p) { return !p.packed_b && p.b.dtype == DType::kF32 && p.b.col_stride == 1; }
+
+}  // namespace
+
+const char* Name(Path path) {
+  static constexpr const char* kNames[] = {"auto", "gemv", "direct", "panel", "packed"};
+  return kNames[static_cast<int>(path)];
+}
+
+Path ChoosePath(const Params& p) {
+  if (p.packed_b) return Path::kPacked;
+  if (p.path == Path::kGemv ? CanGemv(p) : p.path == Path::kDirect ? CanDirect(p) : p.path != Path::kAuto) {
+    return p.path;
+  }
+  if (CanGemv(p)) return Path::kGemv;
+  const int64_t row_panel = TileFor(isa::ActiveTier()).mr * p.k;
+  if (CanDirect(p) && IsUnitF32(p.a) && p.k * p.n + row_panel <= p.blocking.direct_floats)
+    return Path::kDirect;
+  return p.m <= p.blocking.mc ? Path::kPanel : Path::kPacked;
+}
+
+size_t WorkspaceBytes(const Params& p) {
+  if (p.packed_b || ChoosePath(p) != Path::kPacked || p.m == 0 || p.n == 0) return 0;
+  const int64_t nr = TileFor(isa::ActiveTier()).nr;
+  return static_cast<size_t>(RoundUp(std::min(p.blocking.nc, p.n), nr) * p.k) * sizeof(float);
+}
+
+std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int64_t batch,
+                                     const Blocking& blocking) {
+  auto packed = std::make_shared<PackedB>();
+  packed->tier = isa::ActiveTier();
+  packed->k = k, packed->n = n, packed->batch = batch;
+  packed->kc = KStep(k, blocking.kc);
+  const int64_t nr = TileFor(packed->tier).nr, padded = RoundUp(n, nr), panels = padded / nr;
+  packed->data = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(1, batch * k * padded)) * sizeof(float));
+  if (!packed->data) return nullptr;
+  ForEach(batch * panels, batch * k * padded * 16, [&](int64_t i) {
+    const int64_t which = i / panels;
+    PackStrip(Columns(b, which), k, n, padded, i % panels, packed->kc, nr,
+              packed->data.as<float>() + which * k * padded);
+  });
+  return packed;
+}
+
+void Run(const Params& p) {
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
+  assert(p.c || p.epilogue.program);
+  Job job;
+  job.p = &p;
+  job.path = ChoosePath(p);
+  job.micro = TileFor(isa::ActiveTier());
+  job.k_step = KStep(p.k, p.blocking.kc);
+  if (job.path == Path::kGemv) {
+    RunGemv(p);
+  } else if (job.path != Path::kPacked) {
+    RunUnshared(job);
+  } else if (p.packed_b) {
+    RunAhead(job);
+  } else {
+    RunShared(job);
+  }
+}
+
+}  // namespace opsnn::gemm

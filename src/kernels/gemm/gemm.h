@@ -1,0 +1,82 @@
+// Dense matrix products, C = epilogue(A x B), for a batch of matrices with any strides.
+//
+// Every path sums over k in ascending order per accumulator and splits nothing by the number of threads, so a
+// result does not depend on threads, on the position in a tile or on the blocking. Padded lanes exist only as
+// columns and rows beyond C; they are never stored and k is never padded, so NaN and Inf do not leak.
+//
+// Paths (ChoosePath, best first; `Params::path` forces one):
+//   kGemv    at most kMaxGemvRows rows (or columns): the large operand is streamed once, nothing is packed;
+//   kDirect  operands that fit the first-level cache are read where they lie;
+//   kPanel   few rows: panels of B are packed into L1 right before their only use, no shared buffer;
+//   kPacked  B packed once into shared panels (or ahead of time: PackedB), A packed per L2 block.
+#ifndef OPSNN_KERNELS_GEMM_GEMM_H_
+#define OPSNN_KERNELS_GEMM_GEMM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/buffer.h"
+#include "base/dtype.h"
+#include "isa/tier.h"
+#include "vector/run.h"
+
+namespace opsnn::gemm {
+
+// Element (b, r, c) is at data + b * batch_stride + r * row_stride + c * col_stride, strides in elements.
+struct Operand {
+  const void* data = nullptr;
+  DType dtype = DType::kF32;  // f32, f16 or bf16; halves are widened while packing
+  int64_t row_stride = 0, col_stride = 0, batch_stride = 0;
+};
+
+// The register tile of a tier: mr rows of A against nr columns of B.
+struct MicroTile {
+  int mr = 0, nr = 0;
+};
+MicroTile TileFor(isa::Tier tier);
+
+// How the work is cut. The numbers come from the planner; these defaults suit 48 KiB of L1 and 2 MiB of L2.
+struct Blocking {
+  int64_t mc = 224;   // rows of A packed at a time: mc x kc floats leave most of L2 to B and C
+  int64_t nc = 4096;  // columns of B packed at a time into the shared buffer
+  int64_t kc = 256;   // depth of a panel: kc x nr floats of B and mr x kc of A share L1
+  int64_t direct_floats = 48 * 1024 / 4;  // kDirect: B and one row panel of A together up to this size
+};
+
+inline constexpr int64_t kMaxGemvRows =
+    8;  // accumulators of one vector column for every row stay in registers
+
+enum class Path : uint8_t { kAuto, kGemv, kDirect, kPanel, kPacked };
+const char* Name(Path path);
+
+// A constant B in panels, packed ahead of time. Valid for the tier and kc that it was packed for: both belong
+// into the key under which it is kept.
+struct PackedB {
+  AlignedBuffer data;
+  int64_t k = 0, n = 0, batch = 1, kc = 0;
+  isa::Tier tier = isa::Tier::kSse4;
+};
+// Null when there is no memory. `batch` matrices, b.batch_stride apart.
+std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int64_t batch,
+                                     const Blocking& blocking);
+
+struct Params {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  Operand a, b;
+  const PackedB* packed_b = nullptr;  // instead of b; matrix i of its batch, or its only one, for batch i
+  float* c = nullptr;                 // unit column stride; null: the epilogue has a program that stores
+  int64_t c_row_stride = 0, c_batch_stride = 0;
+  vector::Epilogue epilogue;  // its program may read and write c in place
+  Blocking blocking;
+  Path path = Path::kAuto;
+  void* workspace = nullptr;  // WorkspaceBytes(), aligned to kAlignment
+};
+
+Path ChoosePath(const Params& p);
+size_t WorkspaceBytes(const Params& p);
+void Run(const Params& p);
+
+}  // namespace opsnn::gemm
+
+#endif  // OPSNN_KERNELS_GEMM_GEMM_H_

@@ -1,0 +1,157 @@
+// Few rows against a large B that is streamed once: by rows (unit stride along n) and by dots (along k).
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm/gemv.cc"
+#include "isa/foreach_target.h"
+#include "isa/hwy.h"
+#include "kernels/gemm/internal.h"
+#include "kernels/gemm/tail-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::gemm::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+constexpr int kRegs = kLanes == 16 ? 32 : 16;
+// Rows of B read side by side: each is a stream of its own for the hardware prefetchers, and the sums in C
+// are read and written once per group.
+constexpr int64_t kStreams = 8;
+
+// Vectors of columns per step: up to eight, with all accumulators and one operand in registers.
+constexpr int RowVectors(int rows) {
+  return rows == 1 ? 8 : std::max(1, std::min(8, (kRegs - 4) / (rows + 1)));
+}
+// Columns per step of the dots: accumulators, one vector of each column and one of A.
+constexpr int DotColumns(int rows) { return std::max(1, std::min(8, (kRegs - 1) / (rows + 1))); }
+
+// One step: M rows x NV vectors of C over `depth` rows of B; the last vector has `last` lanes.
+template <int M, int NV>
+HWY_INLINE void RowsStep(const float* a, int64_t lda, const float* b, int64_t ldb, int64_t depth,
+                         bool accumulate, float* c, int64_t ldc, size_t last) {
+  const D d;
+  V acc[M][NV];
+#pragma GCC unroll 8
+  for (int r = 0; r < M; ++r) {
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) {
+      const float* p = c + r * ldc + j * kLanes;
+      const bool whole = j < NV - 1 || last == kLanes;
+      acc[r][j] = !accumulate ? hn::Zero(d) : whole ? hn::LoadU(d, p) : LoadFirst(d, p, last);
+    }
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    V bk[NV];
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) {
+      const bool whole = j < NV - 1 || last == kLanes;
+      bk[j] = whole ? hn::LoadU(d, b + j * kLanes) : LoadFirst(d, b + j * kLanes, last);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < M; ++r) {
+      const V ar = hn::Set(d, a[r * lda + k]);
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) acc[r][j] = hn::MulAdd(ar, bk[j], acc[r][j]);
+    }
+    b += ldb;
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < M; ++r) {
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) {
+      float* p = c + r * ldc + j * kLanes;
+      if (j < NV - 1 || last == kLanes) {
+        hn::StoreU(acc[r][j], d, p);
+      } else {
+        StoreFirst(acc[r][j], d, p, last);
+      }
+    }
+  }
+}
+
+template <int M>
+void Rows(const GemvArgs& g) {
+  constexpr int NV = RowVectors(M);
+  for (int64_t k = 0; k < g.depth; k += kStreams) {
+    const int64_t depth = std::min(kStreams, g.depth - k);
+    const float* b = g.b + k * g.ldb;
+    int64_t j = 0;
+    for (; j + NV * kLanes <= g.cols; j += NV * kLanes) {
+      RowsStep<M, NV>(g.a + k, g.lda, b + j, g.ldb, depth, k > 0, g.c + j, g.ldc, kLanes);
+    }
+    for (; j < g.cols; j += kLanes) {
+      const size_t last = static_cast<size_t>(std::min(kLanes, g.cols - j));
+      RowsStep<M, 1>(g.a + k, g.lda, b + j, g.ldb, depth, k > 0, g.c + j, g.ldc, last);
+    }
+  }
+}
+
+template <int M, int NB>
+HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, float* c, int64_t c_col_stride) {
+  const D d;
+  V acc[M][NB];
+#pragma GCC unroll 8
+  for (int r = 0; r < M; ++r) {
+#pragma GCC unroll 8
+    for (int j = 0; j < NB; ++j) acc[r][j] = hn::Zero(d);
+  }
+  int64_t k = 0;
+  for (; k + kLanes <= g.depth; k += kLanes) {
+    V bk[NB];
+#pragma GCC unroll 8
+    for (int j = 0; j < NB; ++j) bk[j] = hn::LoadU(d, b + j * g.ldb + k);
+#pragma GCC unroll 8
+    for (int r = 0; r < M; ++r) {
+      const V ar = hn::LoadU(d, g.a + r * g.lda + k);
+#pragma GCC unroll 8
+      for (int j = 0; j < NB; ++j) acc[r][j] = hn::MulAdd(ar, bk[j], acc[r][j]);
+    }
+  }
+  if (k < g.depth) {  // zero lanes on both sides: they add +0
+    const size_t n = static_cast<size_t>(g.depth - k);
+#pragma GCC unroll 8
+    for (int j = 0; j < NB; ++j) {
+      const V bk = LoadFirst(d, b + j * g.ldb + k, n);
+#pragma GCC unroll 8
+      for (int r = 0; r < M; ++r) acc[r][j] = hn::MulAdd(LoadFirst(d, g.a + r * g.lda + k, n), bk, acc[r][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < M; ++r) {
+#pragma GCC unroll 8
+    for (int j = 0; j < NB; ++j) c[r * g.ldc + j * c_col_stride] = hn::GetLane(hn::SumOfLanes(d, acc[r][j]));
+  }
+}
+
+template <int M>
+void Dots(const GemvArgs& g, int64_t c_col_stride) {
+  constexpr int NB = DotColumns(M);
+  int64_t j = 0;
+  for (; j + NB <= g.cols; j += NB) DotsStep<M, NB>(g, g.b + j * g.ldb, g.c + j * c_col_stride, c_col_stride);
+  for (; j < g.cols; ++j) DotsStep<M, 1>(g, g.b + j * g.ldb, g.c + j * c_col_stride, c_col_stride);
+}
+
+void GemvRowsKernel(const GemvArgs& g) {
+  static constexpr void (*kFns[])(const GemvArgs&) = {&Rows<1>, &Rows<2>, &Rows<3>, &Rows<4>,
+                                                      &Rows<5>, &Rows<6>, &Rows<7>, &Rows<8>};
+  kFns[g.rows - 1](g);
+}
+void GemvDotsKernel(const GemvArgs& g, int64_t c_col_stride) {
+  static constexpr void (*kFns[])(const GemvArgs&, int64_t) = {&Dots<1>, &Dots<2>, &Dots<3>, &Dots<4>,
+                                                               &Dots<5>, &Dots<6>, &Dots<7>, &Dots<8>};
+  kFns[g.rows - 1](g, c_col_stride);
+}
+
+}  // namespace opsnn::gemm::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace opsnn::gemm {
+OPSNN_TIER_TABLE(GemvRowsKernel);
+OPSNN_TIER_TABLE(GemvDotsKernel);
+void GemvRows(const GemvArgs& args) { OPSNN_TIER_CALL(GemvRowsKernel)(args); }
+void GemvDots(const GemvArgs& args, int64_t c_col_stride) {
+  OPSNN_TIER_CALL(GemvDotsKernel)(args, c_col_stride);
+}
+}  // namespace opsnn::gemm
+#endif

@@ -1,0 +1,95 @@
+// The path for at most kMaxGemvRows rows or columns: cuts the long side into chunks and runs the kernels on
+// them.
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "kernels/gemm/internal.h"
+
+namespace opsnn::gemm {
+namespace {
+
+// Below this many multiply-adds a second thread costs more than it brings.
+constexpr int64_t kParallelWork = 1 << 17;
+// The chunk of C that is summed up in L1: half of 32 KiB.
+constexpr int64_t kChunkFloats = 4096;
+constexpr int64_t kMinChunk = 256;
+
+// C of a chunk: in place, or in scratch where the epilogue's program stores.
+struct ChunkC {
+  float* data;
+  int64_t ld;
+};
+ChunkC PlaceC(const Params& p, int64_t batch, int64_t row, int64_t col, int64_t rows, int64_t cols) {
+  if (p.c) return {p.c + batch * p.c_batch_stride + row * p.c_row_stride + col, p.c_row_stride};
+  return {ThreadScratch(Scratch::kC, rows * cols), cols};
+}
+
+const float* At(const Operand& x, int64_t batch, int64_t row, int64_t col) {
+  return static_cast<const float*>(x.data) + batch * x.batch_stride + row * x.row_stride + col * x.col_stride;
+}
+
+// The rows of A with unit stride along k, copied if they have another.
+void SetRows(const Params& p, int64_t batch, GemvArgs& g) {
+  g.a = At(p.a, batch, 0, 0);
+  g.lda = p.a.row_stride;
+  if (p.a.col_stride == 1) return;
+  float* copy = ThreadScratch(Scratch::kA, p.m * p.k);
+  PackPanel({g.a, DType::kF32, p.a.col_stride, p.a.row_stride}, p.k, p.m, copy, p.k);
+  g.a = copy;
+  g.lda = p.k;
+}
+
+void FewRows(const Params& p, int64_t batch, int64_t col, int64_t cols) {
+  const ChunkC c = PlaceC(p, batch, 0, col, p.m, cols);
+  GemvArgs g;
+  g.rows = p.m, g.cols = cols, g.depth = p.k;
+  SetRows(p, batch, g);
+  g.b = At(p.b, batch, 0, col);
+  g.c = c.data, g.ldc = c.ld;
+  if (p.b.col_stride == 1) {
+    g.ldb = p.b.row_stride;
+    GemvRows(g);
+  } else {
+    g.ldb = p.b.col_stride;
+    GemvDots(g, 1);
+  }
+  FinishBlock(p, batch, 0, col, c.data, c.ld, p.m, cols, false);
+}
+
+// The roles change: the columns of B are the few vectors, A is streamed.
+void FewColumns(const Params& p, int64_t batch, int64_t row, int64_t rows) {
+  const ChunkC c = PlaceC(p, batch, row, 0, rows, p.n);
+  float* columns = ThreadScratch(Scratch::kB, p.n * p.k);
+  PackPanel({At(p.b, batch, 0, 0), DType::kF32, p.b.row_stride, p.b.col_stride}, p.k, p.n, columns, p.k);
+  GemvArgs g;
+  g.rows = p.n, g.cols = rows, g.depth = p.k;
+  g.a = columns, g.lda = p.k;
+  g.b = At(p.a, batch, row, 0), g.ldb = p.a.row_stride;
+  g.c = c.data, g.ldc = 1;
+  GemvDots(g, c.ld);
+  FinishBlock(p, batch, row, 0, c.data, c.ld, rows, p.n, false);
+}
+
+}  // namespace
+
+void RunGemv(const Params& p) {
+  const bool few_rows = p.m <= kMaxGemvRows;
+  const int64_t few = few_rows ? p.m : p.n, many = few_rows ? p.n : p.m;
+  const int64_t work = p.m * p.n * p.k * p.batch;
+  const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();
+  int64_t chunk = std::max(kMinChunk, RoundUp(kChunkFloats / few, kMinChunk));
+  if (threads > 1)
+    chunk = std::min(chunk, std::max(kMinChunk, RoundUp(CeilDiv(many, 4 * threads), kMinChunk)));
+  const int64_t chunks = CeilDiv(many, chunk);
+  const auto run = [&](int64_t i, int) {
+    const int64_t batch = i / chunks, first = i % chunks * chunk, count = std::min(chunk, many - first);
+    few_rows ? FewRows(p, batch, first, count) : FewColumns(p, batch, first, count);
+  };
+  if (threads == 1) {
+    for (int64_t i = 0; i < chunks * p.batch; ++i) run(i, 0);
+  } else {
+    ParallelFor(chunks * p.batch, run);
+  }
+}
+
+}  // namespace opsnn::gemm

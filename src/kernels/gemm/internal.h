@@ -1,0 +1,105 @@
+// Between the driver (gemm.cc, gemv_driver.cc) and the tier files. Not for other modules.
+#ifndef OPSNN_KERNELS_GEMM_INTERNAL_H_
+#define OPSNN_KERNELS_GEMM_INTERNAL_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "kernels/gemm/gemm.h"
+
+namespace opsnn::gemm {
+
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+
+// Cuts `rows` into ceil(rows / mr) panels whose heights differ by at most one: 128 rows with mr = 14 give
+// 8 panels of 13 and 2 of 12, all near the peak, instead of 9 of 14 and a slow one of 2.
+struct RowPanels {
+  int64_t count = 0, base = 0, extra = 0;
+  RowPanels() = default;
+  RowPanels(int64_t rows, int64_t mr) : count(CeilDiv(rows, mr)) {
+    if (count > 0) base = rows / count, extra = rows % count;
+  }
+  int64_t Start(int64_t p) const { return p * base + std::min(p, extra); }
+  int64_t Height(int64_t p) const { return base + (p < extra ? 1 : 0); }
+};
+
+// Where a panel of A lies. Packed: panels behind each other, k-major. Else in place with one unit stride.
+enum class ALayout : uint8_t { kPacked, kUnitRow /* row_stride 1 */, kUnitK /* col_stride 1 */ };
+
+// The part of the epilogue that every tile applies in registers: x = clip(x + bias, lo, hi). Neutral values
+// (-0, -Inf, +Inf) leave every x as it is, NaN and -0 included.
+struct TileFinish {
+  bool on = false;
+  const float* bias = nullptr;  // of the block's first column, or null
+  float lo = 0, hi = 0;
+};
+
+// rows [Start(p0), Start(p1)) x [0, cols) of C (+)= A x B over `depth`.
+struct BlockArgs {
+  RowPanels panels;
+  int64_t p0 = 0, p1 = 0;
+  int64_t cols = 0, depth = 0;
+  const float* a = nullptr;
+  ALayout a_layout = ALayout::kPacked;
+  int64_t a_stride = 0;      // the stride that is not 1; unused when packed
+  const float* b = nullptr;  // panel j at b + j * b_panel_stride, row k of it at + k * b_row_stride
+  int64_t b_panel_stride = 0, b_row_stride = 0;
+  float* c = nullptr;  // row Start(0), column 0
+  int64_t ldc = 0;
+  bool accumulate = false;  // continue the sums already in C
+  TileFinish finish;
+};
+void MacroBlock(const BlockArgs& args);
+
+// A source of floats for packing: element (i, k) of dtype at data + i * i_stride + k * k_stride.
+struct PackSource {
+  const void* data = nullptr;
+  DType dtype = DType::kF32;
+  int64_t i_stride = 0, k_stride = 0;
+  PackSource At(int64_t i, int64_t k) const {
+    PackSource s = *this;
+    s.data =
+        static_cast<const char*>(data) + (i * i_stride + k * k_stride) * static_cast<int64_t>(SizeOf(dtype));
+    return s;
+  }
+};
+// dst[k * ld + i] = source(i, k) for i < width, k < depth; zero for width <= i < ld.
+void PackPanel(const PackSource& source, int64_t width, int64_t depth, float* dst, int64_t ld);
+
+// x = act(x + bias) over a block of C in place; null bias: none.
+void FinishRows(float* c, int64_t ldc, int64_t rows, int64_t cols, const float* bias, vector::RegAct act,
+                const float act_imm[2]);
+
+// y[r][j] (+)= sum_k a[r][k] * b[k][j], rows <= kMaxGemvRows, unit stride along j and along k of a.
+struct GemvArgs {
+  int64_t rows = 0, cols = 0, depth = 0;
+  const float* a = nullptr;
+  int64_t lda = 0;
+  const float* b = nullptr;
+  int64_t ldb = 0;
+  float* c = nullptr;
+  int64_t ldc = 0;
+};
+void GemvRows(const GemvArgs& args);
+// The same with b[j * ldb + k], unit stride along k; result (r, j) at c[r * ldc + j * c_col_stride].
+void GemvDots(const GemvArgs& args, int64_t c_col_stride);
+
+void RunGemv(const Params& p);
+
+// Memory of this thread that lives until the thread ends; one buffer per use.
+enum class Scratch : uint8_t { kA, kB, kC, kShared, kCount };
+float* ThreadScratch(Scratch use, int64_t floats);
+
+// The epilogue on rows x cols of C that are still in cache; `c` is its first element, (row, col) its
+// position. `in_tile` says that bias and clip were already applied in registers.
+void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float* c, int64_t ldc,
+                 int64_t rows, int64_t cols, bool in_tile);
+// What tiles can do themselves of the epilogue, and whether FinishBlock has to follow.
+TileFinish TilePart(const vector::Epilogue& e, int64_t col);
+bool NeedsBlockPass(const vector::Epilogue& e);
+
+}  // namespace opsnn::gemm
+
+#endif  // OPSNN_KERNELS_GEMM_INTERNAL_H_

@@ -1,0 +1,210 @@
+// The micro-kernels and the loop over tiles of one block.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm/micro.cc"
+#include <limits>
+#include <utility>
+
+#include "isa/foreach_target.h"
+#include "isa/hwy.h"
+#include "kernels/gemm/internal.h"
+#include "kernels/gemm/tail-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::gemm::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+// 32 registers: 28 accumulators, 2 of B, 1 of A. 16 registers: 12, 2 and 1; larger tiles spill.
+constexpr int kMr = kLanes == 16 ? 14 : 6;
+constexpr int kNv = 2;
+constexpr int kNr = kNv * kLanes;
+
+struct MicroArgs {
+  const float* a;
+  int64_t a_stride;
+  const float* b;
+  int64_t b_stride;
+  float* c;
+  int64_t ldc;
+  int64_t depth, cols;
+  bool accumulate;
+  const TileFinish* finish;
+  const float* bias;
+};
+
+template <int MR, int NV>
+HWY_INLINE void LoadTile(const MicroArgs& g, V (&acc)[MR][NV]) {
+  const D d;
+  const size_t last = static_cast<size_t>(g.cols) - (NV - 1) * kLanes;
+  if (!g.accumulate) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) acc[i][j] = hn::Zero(d);
+    }
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const float* row = g.c + i * g.ldc;
+#pragma GCC unroll 4
+      for (int j = 0; j < NV - 1; ++j) acc[i][j] = hn::LoadU(d, row + j * kLanes);
+      const float* end = row + (NV - 1) * kLanes;
+      acc[i][NV - 1] = last == kLanes ? hn::LoadU(d, end) : LoadFirst(d, end, last);
+    }
+  }
+}
+
+template <int MR, int NV>
+HWY_INLINE void StoreTile(const MicroArgs& g, V (&acc)[MR][NV]) {
+  const D d;
+  const size_t last = static_cast<size_t>(g.cols) - (NV - 1) * kLanes;
+  if (g.finish->on) {
+    const V lo = hn::Set(d, g.finish->lo), hi = hn::Set(d, g.finish->hi);
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) {
+      V bias = hn::Set(d, -0.0f);
+      if (g.bias) {
+        const float* p = g.bias + j * kLanes;
+        bias = j < NV - 1 || last == kLanes ? hn::LoadU(d, p) : LoadFirst(d, p, last);
+      }
+      // The second operand of Max and Min is what x86 returns when either is NaN: NaN passes through.
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; ++i) acc[i][j] = hn::Min(hi, hn::Max(lo, hn::Add(acc[i][j], bias)));
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    float* row = g.c + i * g.ldc;
+#pragma GCC unroll 4
+    for (int j = 0; j < NV - 1; ++j) hn::StoreU(acc[i][j], d, row + j * kLanes);
+    float* end = row + (NV - 1) * kLanes;
+    if (last == kLanes) {
+      hn::StoreU(acc[i][NV - 1], d, end);
+    } else {
+      StoreFirst(acc[i][NV - 1], d, end, last);
+    }
+  }
+}
+
+// acc += A panel x B panel, A read at a[k * stride + i]: packed panels (stride MR) and transposed operands.
+template <int MR, int NV>
+HWY_INLINE void MulUnitRow(const MicroArgs& g, V (&acc)[MR][NV]) {
+  const D d;
+  const float* a = g.a;
+  const float* b = g.b;
+  for (int64_t k = 0; k < g.depth; ++k) {
+    V bk[NV];
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) bk[j] = hn::LoadU(d, b + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const V ai = hn::Set(d, a[i]);
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(ai, bk[j], acc[i][j]);
+    }
+    a += g.a_stride;
+    b += g.b_stride;
+  }
+}
+
+// The same with A read at a[i * stride + k]. Rows are reached from every third row's pointer by the scaled
+// addresses base + {0, 1, 2} * stride, so that 14 rows take 5 pointers and one stride register.
+template <int MR, int NV>
+HWY_INLINE void MulUnitK(const MicroArgs& g, V (&acc)[MR][NV]) {
+  const D d;
+  constexpr int kBases = (MR + 2) / 3;
+  const int64_t stride = g.a_stride;
+  const float* base[kBases];
+#pragma GCC unroll 8
+  for (int i = 0; i < kBases; ++i) base[i] = g.a + 3 * i * stride;
+  const float* b = g.b;
+  for (int64_t k = 0; k < g.depth; ++k) {
+    V bk[NV];
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) bk[j] = hn::LoadU(d, b + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const V ai = hn::Set(d, base[i / 3][(i % 3) * stride]);
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(ai, bk[j], acc[i][j]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kBases; ++i) ++base[i];
+    b += g.b_stride;
+  }
+}
+
+template <int MR, int NV, bool kUnitRow>
+void Micro(const MicroArgs& g) {
+  V acc[MR][NV];
+  LoadTile<MR, NV>(g, acc);
+  if constexpr (kUnitRow) {
+    MulUnitRow<MR, NV>(g, acc);
+  } else {
+    MulUnitK<MR, NV>(g, acc);
+  }
+  StoreTile<MR, NV>(g, acc);
+}
+
+using MicroFn = void (*)(const MicroArgs&);
+template <int NV, bool kUnitRow, int... kRows>
+constexpr MicroFn FnFor(int rows, std::integer_sequence<int, kRows...>) {
+  constexpr MicroFn table[] = {&Micro<kRows + 1, NV, kUnitRow>...};
+  return table[rows - 1];
+}
+// [unit row][vectors - 1][rows - 1]
+struct MicroTable {
+  MicroFn fn[2][kNv][kMr];
+};
+constexpr MicroTable MakeTable() {
+  MicroTable t{};
+  for (int r = 0; r < kMr; ++r) {
+    t.fn[0][0][r] = FnFor<1, false>(r + 1, std::make_integer_sequence<int, kMr>());
+    t.fn[0][1][r] = FnFor<2, false>(r + 1, std::make_integer_sequence<int, kMr>());
+    t.fn[1][0][r] = FnFor<1, true>(r + 1, std::make_integer_sequence<int, kMr>());
+    t.fn[1][1][r] = FnFor<2, true>(r + 1, std::make_integer_sequence<int, kMr>());
+  }
+  return t;
+}
+constexpr MicroTable kTable = MakeTable();
+
+void MacroBlockKernel(const BlockArgs& g) {
+  MicroArgs m{};
+  m.b_stride = g.b_row_stride;
+  m.ldc = g.ldc;
+  m.depth = g.depth;
+  m.accumulate = g.accumulate;
+  m.finish = &g.finish;
+  for (int64_t j = 0, panel = 0; j < g.cols; j += kNr, ++panel) {
+    m.cols = std::min<int64_t>(kNr, g.cols - j);
+    m.b = g.b + panel * g.b_panel_stride;
+    m.bias = g.finish.bias ? g.finish.bias + j : nullptr;
+    const MicroFn* fns = kTable.fn[g.a_layout != ALayout::kUnitK][m.cols > kLanes];
+    for (int64_t p = g.p0; p < g.p1; ++p) {
+      const int64_t row = g.panels.Start(p), height = g.panels.Height(p);
+      m.a = g.a + (g.a_layout == ALayout::kPacked  ? row * g.depth
+                   : g.a_layout == ALayout::kUnitK ? row * g.a_stride
+                                                   : row);
+      m.a_stride = g.a_layout == ALayout::kPacked ? height : g.a_stride;
+      m.c = g.c + row * g.ldc + j;
+      fns[height - 1](m);
+    }
+  }
+}
+
+constexpr MicroTile kTile{kMr, kNr};
+MicroTile TileKernel() { return kTile; }
+
+}  // namespace opsnn::gemm::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace opsnn::gemm {
+OPSNN_TIER_TABLE(MacroBlockKernel);
+OPSNN_TIER_TABLE(TileKernel);
+void MacroBlock(const BlockArgs& args) { OPSNN_TIER_CALL(MacroBlockKernel)(args); }
+MicroTile TileFor(isa::Tier tier) { return TileKernel_tiers[static_cast<int>(tier)](); }
+}  // namespace opsnn::gemm
+#endif
