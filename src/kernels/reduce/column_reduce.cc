@@ -1,0 +1,150 @@
+#include "kernels/reduce/column_reduce.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/buffer.h"
+#include "base/parallel.h"
+
+namespace opsnn::kernels {
+namespace {
+
+constexpr int64_t kStripCols = 512;  // 8 converted f64 rows of a strip take 32 KiB: L1
+constexpr int kGroup = 8;
+// Below this many elements per task a thread costs more than it brings.
+constexpr int64_t kMinTaskElements = 1 << 14;
+
+DType StorageOf(ComputeType t) {
+  static constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kS32, DType::kS64};
+  return kTypes[static_cast<int>(t)];
+}
+
+// Offset of the index-th position of `dims` in row-major order.
+int64_t OffsetOf(int64_t index, const Dims& dims, const Dims& strides) {
+  int64_t offset = 0;
+  for (int i = dims.rank() - 1; i >= 0; --i) {
+    offset += index % dims[i] * strides[i];
+    index /= dims[i];
+  }
+  return offset;
+}
+
+// One strip of columns, all its rows. Scratch is per thread: a group of converted rows and two accumulators.
+class Strip {
+ public:
+  Strip(const ColumnReduce& r, const void* x, int64_t x_offset, int64_t cols)
+      : r_(r),
+        x_(static_cast<const char*>(x)),
+        x_offset_(x_offset),
+        cols_(cols),
+        x_size_(SizeOf(r.x_dtype)),
+        acc_size_(SizeOf(StorageOf(r.type))) {
+    direct_ = r.prologue == nullptr && r.x_dtype == StorageOf(r.type) && (r.x_col_stride == 1 || cols == 1);
+  }
+
+  // Combines rows [first, last) into acc, which holds kStripCols values.
+  void Reduce(int64_t first, int64_t last, void* acc) {
+    FillNeutral(r_.op, r_.type, acc, cols_);
+    if (last - first <= kRowsPerPartial) return ReduceGroups(first, last, acc);
+    for (int64_t row = first; row < last; row += kRowsPerPartial) {
+      FillNeutral(r_.op, r_.type, partial_, cols_);
+      ReduceGroups(row, std::min(row + kRowsPerPartial, last), partial_);
+      const void* p = partial_;
+      CombineRows(r_.op, r_.type, &p, 1, acc, cols_);
+    }
+  }
+
+ private:
+  void ReduceGroups(int64_t first, int64_t last, void* acc) {
+    for (int64_t row = first; row < last; row += kGroup) {
+      const int count = static_cast<int>(std::min<int64_t>(kGroup, last - row));
+      std::array<const void*, kGroup> rows;
+      for (int i = 0; i < count; ++i) rows[i] = Row(row + i, i);
+      CombineRows(r_.op, r_.type, rows.data(), count, acc, cols_);
+    }
+  }
+
+  // Row `row` in the accumulator's type: in place, or converted into the i-th row of the scratch.
+  const void* Row(int64_t row, int i) {
+    const char* from = x_ + (x_offset_ + OffsetOf(row, r_.rows, r_.x_row_strides)) * x_size_;
+    if (direct_) return from;
+    char* to = rows_ + i * kStripCols * acc_size_;
+    const vector::BlockArg in = {const_cast<char*>(from), r_.x_dtype, 0, r_.x_col_stride};
+    const vector::BlockArg out = {to, StorageOf(r_.type), 0, 1};
+    if (r_.prologue != nullptr) {
+      const vector::BlockArg args[] = {in, out};
+      vector::RunBlock(*r_.prologue, 1, cols_, args);
+    } else {
+      vector::CopyConvert({in.data, in.dtype, {cols_}, {r_.x_col_stride}}, {to, out.dtype, {cols_}, {1}});
+    }
+    return to;
+  }
+
+  const ColumnReduce& r_;
+  const char* x_;
+  int64_t x_offset_, cols_;
+  int64_t x_size_, acc_size_;
+  bool direct_;
+  alignas(64) char rows_[kGroup * kStripCols * sizeof(double)];
+  alignas(64) char partial_[kStripCols * sizeof(double)];
+};
+
+void StoreStrip(const ColumnReduce& r, void* acc, void* y, int64_t offset, int64_t cols) {
+  void* to = static_cast<char*>(y) + offset * static_cast<int64_t>(SizeOf(r.y_dtype));
+  if (r.epilogue == nullptr) {
+    vector::CopyConvert({acc, StorageOf(r.type), {cols}, {1}}, {to, r.y_dtype, {cols}, {r.y_col_stride}});
+    return;
+  }
+  const vector::BlockArg args[] = {{acc, StorageOf(r.type), 0, 1}, {to, r.y_dtype, 0, r.y_col_stride}};
+  vector::RunBlock(*r.epilogue, 1, cols, args);
+}
+
+}  // namespace
+
+void ReduceColumns(const ColumnReduce& r, const void* x, void* y) {
+  const int64_t outer = NumElements(r.outer), rows = NumElements(r.rows);
+  const int64_t strips = (r.cols + kStripCols - 1) / kStripCols;
+  if (outer == 0 || strips == 0) return;
+  // Few strips and many rows: rows are split too. The split depends on the shape only; each part covers whole
+  // partials, so that the order of additions is that of one part up to the merging of parts.
+  const int64_t partials = std::max<int64_t>(1, (rows + kRowsPerPartial - 1) / kRowsPerPartial);
+  const int64_t parts = outer * strips >= 16 ? 1 : std::min<int64_t>(partials, 16);
+  const int64_t part_rows = (partials + parts - 1) / parts * kRowsPerPartial;
+  const int64_t acc_bytes = kStripCols * static_cast<int64_t>(SizeOf(StorageOf(r.type)));
+  AlignedBuffer accs(static_cast<size_t>(outer * strips * (parts > 1 ? parts : 0) * acc_bytes));
+
+  const auto strip_cols = [&](int64_t s) { return std::min(kStripCols, r.cols - s * kStripCols); };
+  const auto finish = [&](int64_t task, void* acc) {
+    const int64_t s = task % strips;
+    const int64_t y_offset =
+        OffsetOf(task / strips, r.outer, r.y_outer_strides) + s * kStripCols * r.y_col_stride;
+    StoreStrip(r, acc, y, y_offset, strip_cols(s));
+  };
+  const int64_t tasks = outer * strips * parts;
+  const auto run = [&](int64_t t, int) {
+    const int64_t task = t / parts, part = t % parts, s = task % strips;
+    const int64_t x_offset =
+        OffsetOf(task / strips, r.outer, r.x_outer_strides) + s * kStripCols * r.x_col_stride;
+    Strip strip(r, x, x_offset, strip_cols(s));
+    alignas(64) char local[kStripCols * sizeof(double)];
+    void* acc = parts == 1 ? local : accs.as<char>() + t * acc_bytes;
+    strip.Reduce(std::min(part * part_rows, rows), std::min((part + 1) * part_rows, rows), acc);
+    if (parts == 1) finish(task, acc);
+  };
+  if (outer * rows * r.cols < 2 * kMinTaskElements) {
+    for (int64_t t = 0; t < tasks; ++t) run(t, 0);
+  } else {
+    ParallelFor(tasks, run);
+  }
+  if (parts == 1) return;
+  for (int64_t task = 0; task < outer * strips; ++task) {
+    char* first = accs.as<char>() + task * parts * acc_bytes;
+    for (int64_t part = 1; part < parts; ++part) {
+      const void* other = first + part * acc_bytes;
+      CombineRows(r.op, r.type, &other, 1, first, strip_cols(task % strips));
+    }
+    finish(task, first);
+  }
+}
+
+}  // namespace opsnn::kernels

@@ -1,0 +1,3 @@
+#include "ops/reduce/reduce_common.h"
+
+OPSNN_DEFINE_OPERATOR(ReduceMean) { DefineReduce(def, {.finish = ReduceSpec::Finish::kMean}); }

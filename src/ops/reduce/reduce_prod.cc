@@ -1,0 +1,3 @@
+#include "ops/reduce/reduce_common.h"
+
+OPSNN_DEFINE_OPERATOR(ReduceProd) { DefineReduce(def, {.combine = kernels::Combine::kProd}); }
