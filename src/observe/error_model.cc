@@ -1,0 +1,174 @@
+#include "observe/error_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace opsnn::observe {
+namespace {
+
+constexpr double kEpsF32 = 0x1p-24, kEpsF64 = 0x1p-53;
+
+// Operators that move elements: the error tensor moves along.
+bool Moves(std::string_view op) {
+  static const std::set<std::string_view> kOps = {
+      "Transpose", "Reshape",      "Flatten",      "Squeeze",  "Unsqueeze", "Concat",
+      "Split",     "Slice",        "Expand",       "Tile",     "Pad",       "Gather",
+      "GatherND",  "DepthToSpace", "SpaceToDepth", "Identity", "Dropout",   "GatherElements"};
+  return kOps.count(op) > 0;
+}
+
+bool IsContraction(std::string_view op) {
+  return op == "MatMul" || op == "Gemm" || op == "Conv" || op == "ConvTranspose";
+}
+
+// Every output element depends on a whole row of the first operand, and no more strongly than on its largest
+// error.
+bool IsRowOperator(std::string_view op) {
+  return op == "Softmax" || op == "LogSoftmax" || op == "LayerNormalization" || op == "RMSNormalization";
+}
+
+// Outputs are bounded combinations of the window: errors combine as the values do.
+bool IsAveraging(std::string_view op) {
+  return op == "ReduceMean" || op == "AveragePool" || op == "GlobalAveragePool" || op == "ReduceMax" ||
+         op == "ReduceMin" || op == "MaxPool" || op == "GlobalMaxPool" || op == "Resize";
+}
+
+bool HasError(const BoundedCall& c) {
+  return std::any_of(c.inputs.begin(), c.inputs.end(),
+                     [](const Bounded* b) { return b && !b->error.empty(); });
+}
+
+Status Run(const BoundedCall& c, std::span<const ref::Tensor* const> inputs, ref::Call* out) {
+  out->op = c.op;
+  out->attrs = c.attrs;
+  out->inputs = inputs;
+  out->num_outputs = c.num_outputs;
+  out->output_dims = c.output_dims;
+  out->output_dtype = c.output_dtype;
+  return ref::Evaluate(*out);
+}
+
+std::vector<const ref::Tensor*> Pointers(const std::vector<ref::Tensor>& tensors, const BoundedCall& c) {
+  std::vector<const ref::Tensor*> p;
+  for (size_t i = 0; i < tensors.size(); ++i) p.push_back(c.inputs[i] ? &tensors[i] : nullptr);
+  return p;
+}
+
+// The call with every operand shifted by sign[i % 2] times its error.
+Status RunShifted(const BoundedCall& c, double even, double odd, ref::Call* out,
+                  std::vector<ref::Tensor>* storage) {
+  storage->clear();
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    ref::Tensor t;
+    if (c.inputs[i]) {
+      t = c.inputs[i]->value;
+      const double sign = i % 2 ? odd : even;
+      for (size_t k = 0; k < c.inputs[i]->error.size(); ++k) t.v[k] += sign * c.inputs[i]->error[k];
+    }
+    storage->push_back(std::move(t));
+  }
+  const auto pointers = Pointers(*storage, c);
+  return Run(c, pointers, out);
+}
+
+// Errors of the operands as they reach output 0, without the operator's own rounding.
+Status PassOn(const BoundedCall& c, const ref::Tensor& y, std::vector<double>* error) {
+  error->assign(y.v.size(), 0);
+  if (Moves(c.op) || IsAveraging(c.op)) {
+    // The operator applied to |errors| of data operands; shape operands keep their values.
+    std::vector<ref::Tensor> storage;
+    for (const Bounded* b : c.inputs) {
+      ref::Tensor t;
+      if (b) t = b->value;
+      if (b && IsFloat(t.dtype)) {
+        if (b->error.empty())
+          std::fill(t.v.begin(), t.v.end(), 0.0);
+        else
+          t.v = b->error;
+      }
+      storage.push_back(std::move(t));
+    }
+    if (c.op == "Resize" && storage.size() > 2 && c.inputs[2]) storage[2] = c.inputs[2]->value;  // scales
+    const auto pointers = Pointers(storage, c);
+    ref::Call call;
+    OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
+    for (size_t i = 0; i < error->size(); ++i) (*error)[i] = std::fabs(call.outputs[0].v[i]);
+    return OkStatus();
+  }
+  if (IsContraction(c.op)) {
+    // Bilinear: error <= |A| dB + dA |B|. Each term is the contraction itself on magnitudes.
+    for (size_t which = 0; which < std::min<size_t>(2, c.inputs.size()); ++which) {
+      if (c.inputs[which]->error.empty()) continue;
+      std::vector<ref::Tensor> storage(2);
+      for (size_t i = 0; i < 2; ++i) {
+        storage[i] = c.inputs[i]->value;
+        for (size_t k = 0; k < storage[i].v.size(); ++k)
+          storage[i].v[k] = i == which ? c.inputs[i]->error[k] : std::fabs(storage[i].v[k]);
+      }
+      const std::vector<const ref::Tensor*> pointers = {&storage[0], &storage[1]};
+      ref::Call call;
+      OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
+      for (size_t i = 0; i < error->size(); ++i) (*error)[i] += std::fabs(call.outputs[0].v[i]);
+    }
+    return OkStatus();
+  }
+  if (IsRowOperator(c.op) && c.inputs[0] && !c.inputs[0]->error.empty()) {
+    // Condition of a normalised row: an input error e moves the outputs by at most about (|y| + 1) times the
+    // largest relative error of the row; the global maximum is the simple safe form.
+    double largest = 0;
+    for (double e : c.inputs[0]->error) largest = std::max(largest, e);
+    for (size_t i = 0; i < error->size(); ++i)
+      (*error)[i] = 2 * largest * (std::fabs(y.v[i]) + (c.op == "Softmax" ? 0 : 1));
+    return OkStatus();
+  }
+  // Pointwise (and sums, which are monotone in each operand): evaluate at the corners of the error box.
+  const double signs[4][2] = {{1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
+  const bool one_operand = c.inputs.size() == 1;
+  for (int s = 0; s < (one_operand ? 2 : 4); ++s) {
+    ref::Call call;
+    std::vector<ref::Tensor> storage;
+    OPSNN_RETURN_IF_ERROR(RunShifted(c, signs[s][0], signs[s][1], &call, &storage));
+    for (size_t i = 0; i < error->size(); ++i) {
+      const double d = std::fabs(call.outputs[0].v[i] - y.v[i]);
+      if (d > (*error)[i]) (*error)[i] = d;  // NaN (both infinite) leaves the bound alone
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
+  std::vector<const ref::Tensor*> inputs;
+  bool f64 = false;
+  for (const Bounded* b : c.inputs) {
+    inputs.push_back(b ? &b->value : nullptr);
+    f64 |= b && b->value.dtype == DType::kF64;
+  }
+  ref::Call call;
+  OPSNN_RETURN_IF_ERROR(Run(c, inputs, &call));
+  std::vector<Bounded> result(call.outputs.size());
+  const double eps = f64 ? kEpsF64 : kEpsF32;
+  for (size_t o = 0; o < result.size(); ++o) {
+    Bounded& r = result[o];
+    r.value = std::move(call.outputs[o]);
+    if (!IsFloat(c.output_dtype) || (o > 0 && !IsFloat(r.value.dtype))) continue;  // exact
+    if (o == 0 && HasError(c)) OPSNN_RETURN_IF_ERROR(PassOn(c, r.value, &r.error));
+    if (Moves(c.op)) continue;
+    if (r.error.empty()) r.error.assign(r.value.v.size(), 0);
+    const bool sums = o == 0 && call.abs_sum.size() == r.error.size();
+    const double growth = 2 * std::sqrt(static_cast<double>(call.reduction_length)) + 4;
+    double row_scale = 0;  // normalised rows round relative to their largest element
+    if (IsRowOperator(c.op) && c.op != "Softmax") {
+      for (double v : r.value.v) row_scale = std::max(row_scale, std::isfinite(v) ? std::fabs(v) : 0);
+    }
+    for (size_t i = 0; i < r.error.size(); ++i) {
+      const double v = std::isfinite(r.value.v[i]) ? std::fabs(r.value.v[i]) : 0;
+      r.error[i] += sums ? eps * growth * call.abs_sum[i] : eps * 4 * std::max(v, row_scale);
+    }
+  }
+  return result;
+}
+
+}  // namespace opsnn::observe
