@@ -12,7 +12,8 @@ bool ImmediateBound(const op::ProgramContext& c, size_t i, double* value) {
 }
 
 // One bound as a stage of its own: an operand, or a constant where the Clip stage has no neutral other side.
-SlotId Bound(ProgramBuilder& b, StageOp stage, SlotId x, SlotId operand, const double* immediate, ComputeType type) {
+SlotId Bound(ProgramBuilder& b, StageOp stage, SlotId x, SlotId operand, const double* immediate,
+             ComputeType type) {
   return b.Binary(stage, x, immediate != nullptr ? b.Const(*immediate, type) : operand);
 }
 

@@ -7,7 +7,8 @@ OPSNN_DEFINE_OPERATOR(PRelu) {
     if (!x.known_rank || !slope.known_rank || !IsKnown(x.dims) || !IsKnown(slope.dims)) return OkStatus();
     auto dims = BroadcastDims(x.dims, slope.dims);
     if (dims.ok() && dims.value() == x.dims) return OkStatus();
-    return InvalidArgument("PRelu: input slope has shape %s; allowed: a shape that broadcasts to %s, the shape of X",
-                           ToString(slope.dims).c_str(), ToString(x.dims).c_str());
+    return InvalidArgument(
+        "PRelu: input slope has shape %s; allowed: a shape that broadcasts to %s, the shape of X",
+        ToString(slope.dims).c_str(), ToString(x.dims).c_str());
   };
 }

@@ -14,6 +14,7 @@ OPSNN_DEFINE_OPERATOR(Cast) {
     for (const DTypeInfo& t : kDTypeInfo) {
       allowed += StrFormat("%s%d (%s)", allowed.empty() ? "" : ", ", int{t.onnx}, t.name);
     }
-    return InvalidArgument("Cast: attribute to is %lld; allowed: %s", static_cast<long long>(to), allowed.c_str());
+    return InvalidArgument("Cast: attribute to is %lld; allowed: %s", static_cast<long long>(to),
+                           allowed.c_str());
   };
 }

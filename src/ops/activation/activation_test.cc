@@ -1,0 +1,31 @@
+#include "op/pointwise_tester.h"
+
+namespace opsnn::op {
+namespace {
+
+testing::Rng& Random() {
+  static testing::Rng rng;
+  return rng;
+}
+
+TEST(Activation, MatchesReference) {
+  const PointwiseCase cases[] = {
+      {.op = "Relu", .ulps = 0},
+      {.op = "LeakyRelu", .ulps = 2, .attrs = MakeAttrs({{"alpha", 0.3}})},
+      {.op = "Sigmoid"},
+      {.op = "Tanh"},
+      {.op = "HardSigmoid", .attrs = MakeAttrs({{"alpha", 0.25}, {"beta", 0.4}})},
+      {.op = "HardSwish"},
+      {.op = "Elu", .attrs = MakeAttrs({{"alpha", 1.5}})},
+      {.op = "Softplus", .lo = -30, .hi = 30},
+      {.op = "Mish"},
+      {.op = "Swish"},
+      {.op = "Gelu"},
+      {.op = "Gelu", .attrs = MakeAttrs({{"approximate", std::string("tanh")}})},
+      {.op = "PRelu", .arity = 2, .ulps = 2},
+  };
+  for (const PointwiseCase& k : cases) TestPointwise(k, Random());
+}
+
+}  // namespace
+}  // namespace opsnn::op

@@ -1,0 +1,47 @@
+#include "op/pointwise_tester.h"
+
+namespace opsnn::op {
+namespace {
+
+testing::Rng& Random() {
+  static testing::Rng rng;
+  return rng;
+}
+
+TEST(Math, UnaryMatchesReference) {
+  const PointwiseCase cases[] = {
+      {.op = "Erf"},
+      {.op = "Exp"},
+      {.op = "Log", .lo = 1e-3, .hi = 50},
+      {.op = "Sqrt", .lo = 0, .hi = 50, .ulps = 1},
+      {.op = "Reciprocal", .ulps = 1},
+      {.op = "Neg", .lo = -100, .hi = 100, .ulps = 0},
+      {.op = "Abs", .lo = -100, .hi = 100, .ulps = 0},
+      {.op = "Sign", .ulps = 0},
+      {.op = "Floor", .lo = -100, .hi = 100, .ulps = 0},
+      {.op = "Ceil", .lo = -100, .hi = 100, .ulps = 0},
+      {.op = "Round", .lo = -100, .hi = 100, .ulps = 0},
+      {.op = "Sin"},
+      {.op = "Cos"},
+  };
+  for (const PointwiseCase& k : cases) TestPointwise(k, Random());
+}
+
+TEST(Math, BinaryMatchesReference) {
+  const PointwiseCase cases[] = {
+      {.op = "Add", .arity = 2, .lo = -40, .hi = 40, .ulps = 1},
+      {.op = "Sub", .arity = 2, .lo = 0, .hi = 40, .ulps = 1},
+      {.op = "Mul", .arity = 2, .lo = -11, .hi = 11, .ulps = 1},
+      {.op = "Div", .arity = 2, .lo = -100, .hi = 100, .ulps = 1},
+      {.op = "Pow", .arity = 2, .lo = 0, .hi = 3},
+      {.op = "Mod", .arity = 2, .lo = -100, .hi = 100, .attrs = MakeAttrs({{"fmod", int64_t{1}}})},
+      {.op = "Max", .arity = 3, .lo = -100, .hi = 100, .ulps = 0},
+      {.op = "Min", .arity = 3, .lo = -100, .hi = 100, .ulps = 0},
+      {.op = "Sum", .arity = 4, .ulps = 12},
+      {.op = "Mean", .arity = 3, .ulps = 12},
+  };
+  for (const PointwiseCase& k : cases) TestPointwise(k, Random());
+}
+
+}  // namespace
+}  // namespace opsnn::op
