@@ -15,8 +15,8 @@ constexpr const char* Name(Verdict v) {
 }
 
 struct BudgetItem {
-  std::string block;   // "A", "B", "C", "epilogue:gelu"
-  std::string pool;    // "L1", "UB", "L0C"
+  std::string block;  // "A", "B", "C", "epilogue:gelu"
+  std::string pool;   // "L1", "UB", "L0C"
   int64_t bytes = 0;
 };
 struct Retry {
@@ -25,14 +25,14 @@ struct Retry {
   bool fits = false;
 };
 struct CostTerm {
-  std::string name;    // "cube", "epilogue", "write C", "read C", "launch", "lost parallelism"
+  std::string name;  // "cube", "epilogue", "write C", "read C", "launch", "lost parallelism"
   double us = 0;
 };
 
 struct Decision {
-  std::string chain;   // "conv+add+relu"
-  std::string where;   // node of a model, "" for a direct call
-  std::string shape;   // "m=128 n=768 k=3072"
+  std::string chain;  // "conv+add+relu"
+  std::string where;  // node of a model, "" for a direct call
+  std::string shape;  // "m=128 n=768 k=3072"
   std::string dtype;
   std::string profile;
   Verdict verdict = Verdict::kSplit;

@@ -26,55 +26,56 @@ namespace api {
 struct ModelAccess;
 }
 
-enum class Fusion { kAuto, kOff, kForce };   // the judge decides / nothing is fused / wherever it is legal
-enum class Policy { kExcess, kExact };       // may fusing drop an intermediate rounding, or is it kept?
+enum class Fusion { kAuto, kOff, kForce };  // the judge decides / nothing is fused / wherever it is legal
+enum class Policy { kExcess, kExact };      // may fusing drop an intermediate rounding, or is it kept?
 
 struct ModelOptions {
   Fusion fusion = Fusion::kAuto;
   Policy policy = Policy::kExcess;
-  std::vector<std::string> passes_off;       // names of graph passes that do not run; Model::PassNames() lists them
+  std::vector<std::string>
+      passes_off;  // names of graph passes that do not run; Model::PassNames() lists them
 };
 
 struct ValueInfo {
   std::string name;
   DType dtype = DType::kF32;
-  std::vector<int64_t> dims;                 // -1 where only known at run time
-  std::vector<std::string> dim_names;        // symbolic name of such a dim, "" elsewhere
+  std::vector<int64_t> dims;           // -1 where only known at run time
+  std::vector<std::string> dim_names;  // symbolic name of such a dim, "" elsewhere
 };
 
 using Feeds = std::map<std::string, Tensor>;
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
 struct NodeTime {
-  std::string node, op, variant;             // model node, operator with its fused tail, kernel variant
-  std::string shape;                         // of the first output
+  std::string node, op, variant;  // model node, operator with its fused tail, kernel variant
+  std::string shape;              // of the first output
   double us = 0;
-  int64_t bytes = 0;                         // read and written by its definition
+  int64_t bytes = 0;  // read and written by its definition
 };
 
 struct RunStats {
-  std::vector<NodeTime> nodes;               // filled by RunProfiled, in execution order
-  int64_t peak_bytes = 0;                    // of the memory plan: activations, not weights
-  int64_t bytes_moved = 0;                   // sum over nodes of bytes read and written
-  int64_t weight_bytes = 0;                  // packed weights held
-  int nodes_imported = 0, nodes_run = 0;     // before and after the passes
+  std::vector<NodeTime> nodes;            // filled by RunProfiled, in execution order
+  int64_t peak_bytes = 0;                 // of the memory plan: activations, not weights
+  int64_t bytes_moved = 0;                // sum over nodes of bytes read and written
+  int64_t weight_bytes = 0;               // packed weights held
+  int nodes_imported = 0, nodes_run = 0;  // before and after the passes
 };
 
 struct NodeCheck {
   std::string node, op;
   double cosine = 1, max_abs = 0, max_rel = 0;
-  double bound = 0;                          // allowed max abs error of the worst element, by numerics.md
+  double bound = 0;  // allowed max abs error of the worst element, by numerics.md
   bool ok = true;
-  std::string note;                          // "no reference" and the like
+  std::string note;  // "no reference" and the like
 };
 
 struct VerifyReport {
   bool ok = true;
-  int nodes = 0;                             // nodes checked, fused and unfused
-  NodeCheck worst;                           // closest to (or furthest over) its bound
-  std::string first_bad;                     // "" when all are in bounds
+  int nodes = 0;          // nodes checked, fused and unfused
+  NodeCheck worst;        // closest to (or furthest over) its bound
+  std::string first_bad;  // "" when all are in bounds
   std::vector<NodeCheck> checks;
-  std::string first_difference;              // first value where fused and unfused differ beyond the sum of bounds
+  std::string first_difference;  // first value where fused and unfused differ beyond the sum of bounds
 };
 
 class OPSNN_API Model {
@@ -88,7 +89,8 @@ class OPSNN_API Model {
   const std::vector<ValueInfo>& inputs() const;
   const std::vector<ValueInfo>& outputs() const;
 
-  // Feeds by input name; the outputs in the model's order. Errors name the input, what it got, what is allowed.
+  // Feeds by input name; the outputs in the model's order. Errors name the input, what it got, what is
+  // allowed.
   Result<std::vector<Tensor>> Run(const Feeds& feeds);
   // The same with the time of every node.
   Result<std::vector<Tensor>> RunProfiled(const Feeds& feeds, RunStats* stats);
@@ -99,10 +101,10 @@ class OPSNN_API Model {
   // Runs fused and unfused, recomputes every node in double precision on that node's own inputs and compares.
   // progress(done, total) is called now and then.
   Result<VerifyReport> Verify(const Feeds& feeds, const std::function<void(int, int)>& progress = nullptr);
-  // Random inputs for all model inputs: floats uniform in [-1, 1), integers in [0, 8), bools. Unknown dims are taken
-  // from `shapes`, else 1. The same seed gives the same values on every machine.
+  // Random inputs for all model inputs: floats uniform in [-1, 1), integers in [0, 8), bools. Unknown dims
+  // are taken from `shapes`, else 1. The same seed gives the same values on every machine.
   Result<Feeds> RandomFeeds(const Shapes& shapes, uint64_t seed) const;
-  std::string Dump(const Shapes& shapes);    // readable text of the optimised graph
+  std::string Dump(const Shapes& shapes);  // readable text of the optimised graph
 
   static std::vector<std::string> PassNames();
 

@@ -12,17 +12,17 @@
 namespace opsnn {
 
 struct CacheLevel {
-  std::string name;      // "L1d", "L2", "L3"
+  std::string name;  // "L1d", "L2", "L3"
   int64_t bytes = 0;
 };
 struct SystemInfo {
   std::string version;
-  std::string isa;       // active tier and features, "avx512+vnni+bf16"
+  std::string isa;  // active tier and features, "avx512+vnni+bf16"
   std::string cpu;
   int threads = 1;
   std::vector<CacheLevel> caches;
-  std::string profile;   // device profile that explain answers for
-  double fma_gflops = 0, copy_gbps = 0;   // measured once per machine, one core; 0 until measured
+  std::string profile;                   // device profile that explain answers for
+  double fma_gflops = 0, copy_gbps = 0;  // measured once per machine, one core; 0 until measured
 };
 // measure: also run (or read from its cache) the short calibration.
 OPSNN_API SystemInfo GetSystemInfo(bool measure = false);
@@ -37,9 +37,9 @@ OPSNN_API Status SetOption(const std::string& key, const std::string& value);
 OPSNN_API Status Initialize();
 
 struct OperatorListing {
-  std::string api;        // "aclnnRelu", or "" for an operator without a C function
-  std::string op;         // "Relu"
-  std::string status;     // "implemented" or "declared"
+  std::string api;     // "aclnnRelu", or "" for an operator without a C function
+  std::string op;      // "Relu"
+  std::string status;  // "implemented" or "declared"
   std::vector<std::string> dtypes;
   std::string doc;
 };

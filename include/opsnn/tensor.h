@@ -17,8 +17,8 @@ namespace opsnn {
 class OPSNN_API Tensor {
  public:
   Tensor() = default;
-  // A tensor of these dims, its memory 128-byte aligned and not set to anything. Errors: a negative dim, more than
-  // 8 dims, a size that overflows, memory that cannot be had.
+  // A tensor of these dims, its memory 128-byte aligned and not set to anything. Errors: a negative dim, more
+  // than 8 dims, a size that overflows, memory that cannot be had.
   static Result<Tensor> Make(DType dtype, std::vector<int64_t> dims);
   // A tensor that holds a copy of `values`, converted to T's dtype; the count must match the dims.
   template <typename T>
@@ -35,11 +35,13 @@ class OPSNN_API Tensor {
 
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& dims() const { return dims_; }
-  int64_t size() const;    // number of elements; 1 for rank 0
+  int64_t size() const;  // number of elements; 1 for rank 0
   size_t bytes() const { return static_cast<size_t>(size()) * SizeOf(dtype_); }
   void* raw() const { return data_.get(); }
   template <typename T>
-  T* data() const { return static_cast<T*>(data_.get()); }
+  T* data() const {
+    return static_cast<T*>(data_.get());
+  }
   bool valid() const { return data_ != nullptr; }
   std::vector<double> ToDoubles() const;
 
@@ -49,8 +51,8 @@ class OPSNN_API Tensor {
   std::shared_ptr<void> data_;
 };
 
-// NumPy .npy files, versions 1 to 3, little-endian, C order (Fortran order is transposed on reading). bf16 has no
-// NumPy type and is written as f32. Errors name the file and what is wrong with it.
+// NumPy .npy files, versions 1 to 3, little-endian, C order (Fortran order is transposed on reading). bf16
+// has no NumPy type and is written as f32. Errors name the file and what is wrong with it.
 OPSNN_API Result<Tensor> LoadNpy(const std::string& path);
 OPSNN_API Status SaveNpy(const std::string& path, const Tensor& tensor);
 

@@ -1,0 +1,242 @@
+#include "opsnn/model.h"
+
+#include <cstring>
+#include <random>
+
+#include "api/model_impl.h"
+#include "observe/verify.h"
+#include "onnx/import.h"
+#include "tensor/element.h"
+
+namespace opsnn {
+namespace {
+
+graph::SessionOptions ToSession(const ModelOptions& o) {
+  graph::SessionOptions s;
+  // kAuto leaves the knob's value, so that OPSNN_FUSION reaches models that do not say otherwise.
+  if (o.fusion != Fusion::kAuto) s.fusion = o.fusion == Fusion::kOff ? FusionMode::kOff : FusionMode::kForce;
+  if (o.policy == Policy::kExact) s.policy = NumericsPolicy::kExact;
+  for (const std::string& p : o.passes_off) s.passes_off += (s.passes_off.empty() ? "" : ",") + p;
+  return s;
+}
+
+std::vector<int64_t> ToVector(const Dims& d) { return {d.begin(), d.end()}; }
+
+ValueInfo ToInfo(const graph::Value& v) {
+  ValueInfo info;
+  info.name = v.name;
+  info.dtype = v.desc.dtype;
+  info.dims = ToVector(v.desc.dims);
+  info.dim_names = v.dim_names;
+  info.dim_names.resize(info.dims.size());
+  return info;
+}
+
+Result<graph::Feeds> ToFeeds(const Feeds& feeds) {
+  graph::Feeds out;
+  for (const auto& [name, t] : feeds) {
+    if (!t.valid()) return InvalidArgument("input \"%s\": the tensor holds nothing", name.c_str());
+    auto host = std::make_shared<HostTensor>(t.dtype(), Dims(t.dims()));
+    if (!host->ok())
+      return Errorf(Code::kRuntime, "input \"%s\": cannot allocate %zu bytes", name.c_str(), t.bytes());
+    std::memcpy(host->data(), t.raw(), t.bytes());
+    out[name] = std::move(host);
+  }
+  return out;
+}
+
+Result<graph::Shapes> ToShapes(const Shapes& shapes) {
+  graph::Shapes out;
+  for (const auto& [name, dims] : shapes) {
+    if (dims.size() > kMaxRank) {
+      return InvalidArgument("input \"%s\": %zu dims, at most %d are allowed", name.c_str(), dims.size(),
+                             kMaxRank);
+    }
+    out[name] = Dims(dims);
+  }
+  return out;
+}
+
+Result<std::vector<Tensor>> ToTensors(const std::vector<ConstTensor>& values) {
+  std::vector<Tensor> out;
+  for (const ConstTensor& v : values) {
+    auto t = Tensor::Make(v->dtype(), ToVector(v->dims()));
+    if (!t.ok()) return t.status();
+    std::memcpy(t->raw(), v->data(), v->bytes());
+    out.push_back(std::move(*t));
+  }
+  return out;
+}
+
+std::string OpText(const graph::Node& n) {
+  std::string s = n.op->name;
+  if (n.tail)
+    s += n.op->name == "Program" ? ": " + n.tail->program.ToString() : " + " + n.tail->program.ToString();
+  for (char& c : s) {
+    if (c == '\n') c = ';';
+  }
+  return s;
+}
+
+RunStats ToStats(const graph::Session& session, const graph::Prepared& p, const std::vector<double>& us) {
+  RunStats stats;
+  for (size_t i = 0; i < p.steps().size(); ++i) {
+    const graph::Step& step = p.steps()[i];
+    const graph::Node& n = p.graph().nodes[step.node];
+    NodeTime t;
+    t.node = n.name;
+    t.op = OpText(n);
+    t.variant = step.variant;
+    t.shape = n.outputs.empty() || n.outputs[0] < 0 ? "" : ToString(p.graph().values[n.outputs[0]].desc.dims);
+    t.us = i < us.size() ? us[i] : 0;
+    t.bytes = step.bytes_moved;
+    stats.nodes.push_back(std::move(t));
+  }
+  stats.peak_bytes = static_cast<int64_t>(p.peak_bytes());
+  stats.bytes_moved = p.bytes_moved();
+  stats.weight_bytes = static_cast<int64_t>(session.weight_bytes());
+  stats.nodes_imported = static_cast<int>(session.imported().nodes.size());
+  stats.nodes_run = p.nodes_run();
+  return stats;
+}
+
+template <typename T>
+void Fill(Tensor& t, std::mt19937_64& engine, int64_t values) {
+  for (int64_t i = 0; i < t.size(); ++i)
+    t.data<T>()[i] = static_cast<T>(engine() % static_cast<uint64_t>(values));
+}
+
+// mt19937_64 is specified bit for bit, and so is what is made of its output here: 24 bits give [-1, 1).
+void FillRandom(Tensor& t, std::mt19937_64& engine) {
+  switch (t.dtype()) {
+    case DType::kS64:
+      return Fill<int64_t>(t, engine, 8);
+    case DType::kS32:
+      return Fill<int32_t>(t, engine, 8);
+    case DType::kS16:
+      return Fill<int16_t>(t, engine, 8);
+    case DType::kS8:
+      return Fill<int8_t>(t, engine, 8);
+    case DType::kU8:
+      return Fill<uint8_t>(t, engine, 8);
+    case DType::kBool:
+      return Fill<uint8_t>(t, engine, 2);
+    default:
+      break;
+  }
+  for (int64_t i = 0; i < t.size(); ++i) {
+    const double v = static_cast<double>(engine() >> 40) * 0x1p-23 - 1;
+    WriteElement(t.data<char>() + i * static_cast<int64_t>(SizeOf(t.dtype())), t.dtype(), v);
+  }
+}
+
+}  // namespace
+
+namespace api {
+
+Result<Model> ModelAccess::Make(std::function<Result<graph::Graph>()> import, const ModelOptions& options) {
+  auto impl = std::make_unique<Model::Impl>();
+  OPSNN_ASSIGN_OR_RETURN(graph::Graph g, import());
+  OPSNN_ASSIGN_OR_RETURN(impl->session, graph::Session::Create(std::move(g), ToSession(options)));
+  impl->import = std::move(import);
+  for (const graph::Value* v : impl->session->inputs()) impl->inputs.push_back(ToInfo(*v));
+  for (const graph::Value* v : impl->session->outputs()) impl->outputs.push_back(ToInfo(*v));
+  return Model(std::move(impl));
+}
+
+}  // namespace api
+
+Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+Model::~Model() = default;
+
+Result<Model> Model::Load(const std::string& path, const ModelOptions& options) {
+  return api::ModelAccess::Make([path] { return onnx::ImportFile(path); }, options);
+}
+
+Result<Model> Model::LoadBytes(const void* data, size_t size, const ModelOptions& options) {
+  auto bytes = std::make_shared<std::string>(static_cast<const char*>(data), size);
+  return api::ModelAccess::Make([bytes] { return onnx::ImportBytes(*bytes); }, options);
+}
+
+const std::vector<ValueInfo>& Model::inputs() const { return impl_->inputs; }
+const std::vector<ValueInfo>& Model::outputs() const { return impl_->outputs; }
+
+Result<std::vector<Tensor>> Model::Run(const Feeds& feeds) {
+  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds in, ToFeeds(feeds));
+  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->Run(in));
+  return ToTensors(r.outputs);
+}
+
+Result<std::vector<Tensor>> Model::RunProfiled(const Feeds& feeds, RunStats* stats) {
+  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds in, ToFeeds(feeds));
+  graph::RunOptions options;
+  options.time_nodes = true;
+  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->Run(in, options));
+  *stats = ToStats(*impl_->session, *r.prepared, r.step_us);
+  return ToTensors(r.outputs);
+}
+
+Result<RunStats> Model::Plan(const Shapes& shapes) {
+  OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
+  OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in));
+  return ToStats(*impl_->session, *prepared, {});
+}
+
+Result<std::vector<plan::Decision>> Model::Explain(const Shapes& shapes, const std::string& profile) {
+  OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
+  OPSNN_ASSIGN_OR_RETURN(const device::DeviceProfile p,
+                         device::FindProfile(profile.empty() ? GetKnobs().profile : profile));
+  return impl_->session->Decide(in, p);
+}
+
+Result<VerifyReport> Model::Verify(const Feeds& feeds, const std::function<void(int, int)>& progress) {
+  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds in, ToFeeds(feeds));
+  std::lock_guard lock(impl_->twin_mutex);
+  if (!impl_->unfused) {
+    OPSNN_ASSIGN_OR_RETURN(graph::Graph g, impl_->import());
+    graph::SessionOptions options = impl_->session->options();
+    options.fusion = FusionMode::kOff;
+    OPSNN_ASSIGN_OR_RETURN(impl_->unfused, graph::Session::Create(std::move(g), options));
+  }
+  OPSNN_ASSIGN_OR_RETURN(const observe::VerifyReport r,
+                         observe::Verify(*impl_->session, *impl_->unfused, in, progress));
+  auto convert = [](const observe::NodeCheck& c) {
+    return NodeCheck{c.node, c.op, c.cosine, c.max_abs, c.max_rel, c.bound, c.ok, c.note};
+  };
+  VerifyReport out;
+  out.ok = r.ok;
+  out.nodes = r.nodes;
+  out.worst = convert(r.worst);
+  out.first_bad = r.first_bad;
+  out.first_difference = r.first_difference;
+  for (const observe::NodeCheck& c : r.checks) out.checks.push_back(convert(c));
+  return out;
+}
+
+Result<Feeds> Model::RandomFeeds(const Shapes& shapes, uint64_t seed) const {
+  Feeds feeds;
+  std::mt19937_64 engine(seed);
+  for (const ValueInfo& v : impl_->inputs) {
+    std::vector<int64_t> dims = v.dims;
+    if (auto it = shapes.find(v.name); it != shapes.end()) dims = it->second;
+    for (int64_t& d : dims) d = d < 0 ? 1 : d;
+    auto t = Tensor::Make(v.dtype, dims);
+    if (!t.ok()) return t.status().WithContext("input \"" + v.name + "\"");
+    FillRandom(*t, engine);
+    feeds[v.name] = std::move(*t);
+  }
+  return feeds;
+}
+
+std::string Model::Dump(const Shapes& shapes) {
+  auto in = ToShapes(shapes);
+  if (!in.ok()) return in.status().message() + "\n";
+  auto prepared = impl_->session->Prepare(*in);
+  return prepared.ok() ? (*prepared)->graph().ToString() : prepared.status().message() + "\n";
+}
+
+std::vector<std::string> Model::PassNames() { return graph::PassNames(); }
+
+}  // namespace opsnn

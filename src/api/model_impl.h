@@ -1,0 +1,33 @@
+// What stands behind Model: a session, a lazily made unfused twin for verify, and how both are made again.
+#ifndef OPSNN_API_MODEL_IMPL_H_
+#define OPSNN_API_MODEL_IMPL_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "graph/session.h"
+#include "opsnn/model.h"
+
+namespace opsnn {
+
+struct Model::Impl {
+  // Reads the imported graph again; sessions own their graphs.
+  std::function<Result<graph::Graph>()> import;
+  std::unique_ptr<graph::Session> session;
+  std::vector<ValueInfo> inputs, outputs;
+  std::mutex twin_mutex;
+  std::unique_ptr<graph::Session> unfused;  // made by the first Verify
+};
+
+namespace api {
+
+struct ModelAccess {
+  static Result<Model> Make(std::function<Result<graph::Graph>()> import, const ModelOptions& options);
+};
+
+}  // namespace api
+}  // namespace opsnn
+
+#endif  // OPSNN_API_MODEL_IMPL_H_

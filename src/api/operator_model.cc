@@ -1,0 +1,318 @@
+#include "opsnn/operator_model.h"
+
+#include <cmath>
+#include <random>
+
+#include "api/model_impl.h"
+#include "tensor/element.h"
+
+namespace opsnn {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+
+// Builds the graph of one call. Activations become model inputs, weights and biases constants.
+class Builder {
+ public:
+  explicit Builder(const OpSpec& spec) : spec_(spec) { g_.name = spec.op; }
+
+  Result<Graph> Build();
+
+ private:
+  Result<std::vector<int64_t>> Need(const char* key, size_t at_least = 1, size_t at_most = kMaxRank) const {
+    auto it = spec_.ints.find(key);
+    if (it == spec_.ints.end() || it->second.empty()) {
+      return InvalidArgument("%s: argument --%s is missing", spec_.op.c_str(), key);
+    }
+    if (it->second.size() < at_least || it->second.size() > at_most) {
+      return InvalidArgument("%s: argument --%s has %zu values, allowed: %zu to %zu", spec_.op.c_str(), key,
+                             it->second.size(), at_least, at_most);
+    }
+    return it->second;
+  }
+  std::vector<int64_t> Get(const char* key) const {
+    auto it = spec_.ints.find(key);
+    return it == spec_.ints.end() ? std::vector<int64_t>() : it->second;
+  }
+  Status CheckSizes(const char* key, const std::vector<int64_t>& dims) const {
+    double elements = 1;
+    for (int64_t d : dims) {
+      if (d < 0) {
+        return InvalidArgument("%s: argument --%s has the size %lld, allowed: 0 or more", spec_.op.c_str(),
+                               key, static_cast<long long>(d));
+      }
+      elements *= static_cast<double>(d);
+    }
+    if (elements > 0x1p40) {
+      return InvalidArgument("%s: argument --%s asks for %.3g elements, allowed: at most 2^40",
+                             spec_.op.c_str(), key, elements);
+    }
+    return OkStatus();
+  }
+
+  ValueId Input(const char* name, const std::vector<int64_t>& dims) {
+    graph::Value v;
+    v.name = name;
+    v.desc.dtype = spec_.dtype;
+    v.desc.dims = Dims(dims);
+    const ValueId id = g_.AddValue(std::move(v));
+    g_.inputs.push_back(id);
+    return id;
+  }
+  // Uniform values of variance 1 / fan_in, the same on every machine.
+  Result<ValueId> Weights(const std::string& name, const std::vector<int64_t>& dims, int64_t fan_in) {
+    auto t = std::make_shared<HostTensor>(spec_.dtype, Dims(dims));
+    if (!t->ok())
+      return Errorf(Code::kRuntime, "%s: cannot allocate %zu bytes for %s", spec_.op.c_str(), t->bytes(),
+                    name.c_str());
+    const double range = std::sqrt(3.0 / static_cast<double>(std::max<int64_t>(1, fan_in)));
+    for (int64_t i = 0; i < t->size(); ++i) {
+      const double v = (static_cast<double>(engine_() >> 40) * 0x1p-23 - 1) * range;
+      WriteElement(t->as<char>() + i * static_cast<int64_t>(SizeOf(spec_.dtype)), spec_.dtype, v);
+    }
+    return g_.AddConstant(name, std::move(t));
+  }
+  Result<ValueId> Add(const char* op, std::vector<ValueId> inputs, op::Attrs attrs = {}) {
+    const op::OpDef* def = op::FindOperator(op);
+    if (!def) return Errorf(Code::kNotImplemented, "%s: there is no operator %s", spec_.op.c_str(), op);
+    graph::Value out;
+    out.name = StrFormat("%s_%zu", op, g_.nodes.size());
+    out.desc.known_rank = false;
+    Node n;
+    n.name = out.name;
+    n.op = def;
+    n.attrs = std::move(attrs);
+    n.inputs = std::move(inputs);
+    n.num_op_inputs = static_cast<int>(n.inputs.size());
+    n.origins = {static_cast<graph::NodeId>(g_.nodes.size())};
+    const ValueId v = g_.AddValue(std::move(out));
+    n.outputs = {v};
+    g_.AddNode(std::move(n));
+    return v;
+  }
+
+  Result<ValueId> Main();
+  Result<ValueId> MatMul();
+  Result<ValueId> Conv();
+  Result<ValueId> Rows(const char* op, bool scale, bool bias);
+  Result<ValueId> Epilogue(ValueId y, const std::string& stage);
+
+  const OpSpec& spec_;
+  Graph g_;
+  std::mt19937_64 engine_{42};
+  std::vector<int64_t> out_dims_, bias_dims_;  // of the operator's result; what a bias broadcasts from
+};
+
+struct Simple {
+  const char* name;
+  const char* op;
+  int inputs;
+};
+// Element-wise operators by their command-line word; also what an epilogue may hold.
+constexpr Simple kSimple[] = {{"relu", "Relu", 1},
+                              {"gelu", "Gelu", 1},
+                              {"gelu_tanh", "Gelu", 1},
+                              {"silu", "Swish", 1},
+                              {"sigmoid", "Sigmoid", 1},
+                              {"tanh", "Tanh", 1},
+                              {"hardswish", "HardSwish", 1},
+                              {"hardsigmoid", "HardSigmoid", 1},
+                              {"leaky_relu", "LeakyRelu", 1},
+                              {"exp", "Exp", 1},
+                              {"sqrt", "Sqrt", 1},
+                              {"erf", "Erf", 1},
+                              {"add", "Add", 2},
+                              {"mul", "Mul", 2},
+                              {"sub", "Sub", 2},
+                              {"div", "Div", 2}};
+
+const Simple* FindSimple(const std::string& name) {
+  for (const Simple& s : kSimple) {
+    if (name == s.name) return &s;
+  }
+  return nullptr;
+}
+
+op::Attrs SimpleAttrs(const std::string& name) {
+  op::Attrs a;
+  if (name == "gelu_tanh") a.Set("approximate", std::string("tanh"));
+  return a;
+}
+
+Result<ValueId> Builder::MatMul() {
+  OPSNN_ASSIGN_OR_RETURN(const auto m, Need("m", 1, 1));
+  OPSNN_ASSIGN_OR_RETURN(const auto n, Need("n", 1, 1));
+  OPSNN_ASSIGN_OR_RETURN(const auto k, Need("k", 1, 1));
+  const auto batch = Get("batch");
+  std::vector<int64_t> a = batch, b = batch;
+  a.insert(a.end(), {m[0], k[0]});
+  b.insert(b.end(), {k[0], n[0]});
+  OPSNN_RETURN_IF_ERROR(CheckSizes("m, --k, --batch", a));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("k, --n, --batch", b));
+  out_dims_ = batch;
+  out_dims_.insert(out_dims_.end(), {m[0], n[0]});
+  bias_dims_ = {n[0]};
+  const ValueId x = Input("a", a);
+  // With a batch both operands are activations, as in attention; otherwise the second is a weight.
+  if (!batch.empty()) return Add("MatMul", {x, Input("b", b)});
+  OPSNN_ASSIGN_OR_RETURN(const ValueId w, Weights("w", b, k[0]));
+  return Add("MatMul", {x, w});
+}
+
+Result<ValueId> Builder::Conv() {
+  OPSNN_ASSIGN_OR_RETURN(const auto x, Need("x", 3, 5));
+  OPSNN_ASSIGN_OR_RETURN(const auto w, Need("w", x.size(), x.size()));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("x", x));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("w", w));
+  const size_t s = x.size() - 2;
+  auto spread = [&](const char* key, int64_t fallback) {
+    std::vector<int64_t> v = Get(key);
+    if (v.empty()) v = {fallback};
+    if (v.size() == 1) v.assign(s, v[0]);
+    return v;
+  };
+  op::Attrs attrs;
+  attrs.Set("strides", spread("stride", 1));
+  attrs.Set("dilations", spread("dilation", 1));
+  std::vector<int64_t> pads = spread("pad", 0);
+  if (pads.size() == s) pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(s));
+  attrs.Set("pads", pads);
+  const auto groups = Get("groups");
+  attrs.Set("group", groups.empty() ? int64_t{1} : groups[0]);
+  const ValueId in = Input("x", x);
+  int64_t fan_in = 1;
+  for (size_t i = 1; i < w.size(); ++i) fan_in *= w[i];
+  OPSNN_ASSIGN_OR_RETURN(const ValueId weight, Weights("w", w, fan_in));
+  out_dims_ = {};
+  bias_dims_ = {w[0]};
+  for (size_t i = 0; i < s; ++i) bias_dims_.push_back(1);
+  return Add("Conv", {in, weight}, std::move(attrs));
+}
+
+Result<ValueId> Builder::Rows(const char* op, bool scale, bool bias) {
+  OPSNN_ASSIGN_OR_RETURN(const auto x, Need("x"));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("x", x));
+  op::Attrs attrs;
+  const auto axis = Get("axis");
+  attrs.Set("axis", axis.empty() ? int64_t{-1} : axis[0]);
+  out_dims_ = x;
+  bias_dims_ = {x.back()};
+  std::vector<ValueId> inputs = {Input("x", x)};
+  for (bool with : {scale, bias}) {
+    if (!with) continue;
+    OPSNN_ASSIGN_OR_RETURN(const ValueId v, Weights(inputs.size() == 1 ? "scale" : "bias", {x.back()}, 1));
+    inputs.push_back(v);
+  }
+  return Add(op, inputs, std::move(attrs));
+}
+
+Result<ValueId> Builder::Main() {
+  if (spec_.op == "matmul") return MatMul();
+  if (spec_.op == "conv2d") return Conv();
+  if (spec_.op == "softmax") return Rows("Softmax", false, false);
+  if (spec_.op == "layernorm") return Rows("LayerNormalization", true, true);
+  if (spec_.op == "rmsnorm") return Rows("RMSNormalization", true, false);
+  const Simple* simple = FindSimple(spec_.op);
+  const bool pool = spec_.op == "maxpool" || spec_.op == "avgpool";
+  if (!simple && !pool && spec_.op != "transpose") {
+    std::string names;
+    for (const OpSpecHelp& h : OperatorModelNames()) names += (names.empty() ? "" : ", ") + h.op;
+    return InvalidArgument("unknown operator \"%s\" (and no such model file); allowed: %s", spec_.op.c_str(),
+                           names.c_str());
+  }
+  OPSNN_ASSIGN_OR_RETURN(const auto x, Need("x"));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("x", x));
+  out_dims_ = x;
+  bias_dims_ = {x.back()};
+  std::vector<ValueId> inputs = {Input("x", x)};
+  if (simple) {
+    if (simple->inputs == 2) inputs.push_back(Input("y", x));
+    return Add(simple->op, inputs, SimpleAttrs(spec_.op));
+  }
+  op::Attrs attrs;
+  out_dims_.clear();
+  if (pool) {
+    OPSNN_ASSIGN_OR_RETURN(const auto kernel, Need("kernel", x.size() - 2, x.size() - 2));
+    attrs.Set("kernel_shape", kernel);
+    if (auto v = Get("stride"); !v.empty())
+      attrs.Set("strides", v.size() == 1 ? std::vector<int64_t>(kernel.size(), v[0]) : v);
+    if (auto v = Get("pad"); !v.empty())
+      attrs.Set("pads", v.size() == 1 ? std::vector<int64_t>(2 * kernel.size(), v[0]) : v);
+    return Add(spec_.op == "maxpool" ? "MaxPool" : "AveragePool", inputs, std::move(attrs));
+  }
+  if (auto v = Get("perm"); !v.empty()) attrs.Set("perm", v);
+  return Add("Transpose", inputs, std::move(attrs));
+}
+
+Result<ValueId> Builder::Epilogue(ValueId y, const std::string& stage) {
+  if (stage == "bias") {
+    OPSNN_ASSIGN_OR_RETURN(const ValueId b, Weights("bias", bias_dims_, 1));
+    return Add("Add", {y, b});
+  }
+  const Simple* simple = FindSimple(stage);
+  if (!simple || (simple->inputs == 2 && stage != "add" && stage != "mul")) {
+    std::string names = "bias";
+    for (const Simple& s : kSimple) names += std::string(", ") + s.name;
+    return InvalidArgument("%s: unknown epilogue stage \"%s\"; allowed: %s", spec_.op.c_str(), stage.c_str(),
+                           names.c_str());
+  }
+  if (simple->inputs == 1) return Add(simple->op, {y}, SimpleAttrs(stage));
+  if (out_dims_.empty()) {  // conv: the result's dims by its own rule
+    OPSNN_ASSIGN_OR_RETURN(const auto x, Need("x"));
+    OPSNN_ASSIGN_OR_RETURN(const auto w, Need("w"));
+    const auto& attrs = g_.nodes[0].attrs;
+    out_dims_ = {x[0], w[0]};
+    for (size_t i = 0; i + 2 < x.size(); ++i) {
+      const int64_t reach = (w[i + 2] - 1) * attrs.Ints("dilations")[i] + 1;
+      const auto pads = attrs.Ints("pads");
+      out_dims_.push_back((x[i + 2] + pads[i] + pads[x.size() - 2 + i] - reach) /
+                              std::max<int64_t>(1, attrs.Ints("strides")[i]) +
+                          1);
+    }
+    OPSNN_RETURN_IF_ERROR(CheckSizes("x", out_dims_));
+  }
+  return Add(simple->op, {y, Input(StrFormat("residual_%zu", g_.nodes.size()).c_str(), out_dims_)});
+}
+
+Result<Graph> Builder::Build() {
+  OPSNN_ASSIGN_OR_RETURN(ValueId y, Main());
+  for (const std::string& stage : spec_.epilogue) {
+    OPSNN_ASSIGN_OR_RETURN(y, Epilogue(y, stage));
+  }
+  g_.outputs.push_back(y);
+  g_.values[y].desc.dtype = spec_.dtype;
+  OPSNN_RETURN_IF_ERROR(g_.Sort());
+  return std::move(g_);
+}
+
+}  // namespace
+
+std::vector<OpSpecHelp> OperatorModelNames() {
+  std::vector<OpSpecHelp> names = {{"matmul", "--m --n --k [--batch]"},
+                                   {"conv2d", "--x --w [--stride --pad --dilation --groups]"},
+                                   {"softmax", "--x [--axis]"},
+                                   {"layernorm", "--x [--axis]"},
+                                   {"rmsnorm", "--x [--axis]"},
+                                   {"maxpool", "--x --kernel [--stride --pad]"},
+                                   {"avgpool", "--x --kernel [--stride --pad]"},
+                                   {"transpose", "--x [--perm]"}};
+  for (const Simple& s : kSimple) names.push_back({s.name, "--x"});
+  return names;
+}
+
+Result<Model> MakeOperatorModel(const OpSpec& spec, const ModelOptions& options) {
+  return api::ModelAccess::Make([spec] { return Builder(spec).Build(); }, options);
+}
+
+std::string DescribeShape(const OpSpec& spec) {
+  std::string text;
+  for (const auto& [key, values] : spec.ints) {
+    text += (text.empty() ? "" : " ") + key + "=";
+    for (size_t i = 0; i < values.size(); ++i) text += (i ? "," : "") + std::to_string(values[i]);
+  }
+  return text;
+}
+
+}  // namespace opsnn

@@ -1,0 +1,41 @@
+#include <algorithm>
+#include <map>
+
+#include "capi/listing.h"
+#include "op/declaration.h"
+#include "opsnn/system.h"
+
+namespace opsnn {
+namespace {
+
+std::vector<std::string> Split(const std::string& list) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at < list.size();) {
+    const size_t comma = std::min(list.find(',', at), list.size());
+    const size_t begin = list.find_first_not_of(' ', at);
+    if (begin < comma) out.push_back(list.substr(begin, comma - begin));
+    at = comma + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<OperatorListing> ListOperators() {
+  std::vector<OperatorListing> out;
+  std::map<std::string, std::string> docs;
+  for (const op::OperatorEntry& e : op::OperatorTable()) {
+    const op::Declaration& d = *e.declaration;
+    docs[d.name] = d.doc;
+    out.push_back({"", d.name, "implemented",
+                   d.inputs.empty() ? std::vector<std::string>() : Split(op::ToString(d.inputs[0].dtypes)),
+                   d.doc});
+  }
+  for (const capi::ApiRow& row : capi::ApiRows()) {
+    out.push_back(
+        {row.api, row.op, row.implemented ? "implemented" : "declared", Split(row.dtypes), docs[row.op]});
+  }
+  return out;
+}
+
+}  // namespace opsnn

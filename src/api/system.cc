@@ -1,0 +1,50 @@
+#include "opsnn/system.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/knobs.h"
+#include "base/parallel.h"
+#include "device/profile.h"
+#include "isa/tier.h"
+#include "op/declaration.h"
+
+#ifndef OPSNN_VERSION
+#define OPSNN_VERSION "unknown"
+#endif
+
+namespace opsnn {
+
+SystemInfo GetSystemInfo(bool measure) {
+  const device::DeviceProfile& host = measure ? device::HostProfile() : device::HostProfileUnmeasured();
+  SystemInfo info;
+  info.version = OPSNN_VERSION;
+  info.isa = isa::FeatureString();
+  info.cpu = host.product;
+  info.threads = NumThreads();
+  info.caches = {{"L1d", static_cast<int64_t>(host.ub_bytes())},
+                 {"L2", static_cast<int64_t>(host.l1_bytes())},
+                 {"L3", static_cast<int64_t>(host.l2_bytes())}};
+  info.profile = GetKnobs().profile;
+  if (!host.assumed(device::Field::k_mac_f32)) {
+    info.fma_gflops = 2 * host.mac_f32() * host.clock_mhz() * 1e-3;
+    info.copy_gbps = host.hbm_rate() * host.clock_mhz() * 1e-3;
+  }
+  return info;
+}
+
+std::vector<Knob> ListOptions() {
+  std::vector<Knob> out;
+  for (KnobInfo& k : ListKnobs())
+    out.push_back({k.key, k.env, k.value, k.default_value, k.allowed, k.help, k.source});
+  return out;
+}
+
+Status SetOption(const std::string& key, const std::string& value) { return SetKnob(key, value); }
+
+Status Initialize() { return InitKnobs(); }
+
+std::vector<std::string> ProfileNames() { return device::ProfileNames(); }
+
+}  // namespace opsnn

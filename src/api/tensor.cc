@@ -1,0 +1,42 @@
+#include "opsnn/tensor.h"
+
+#include "base/buffer.h"
+#include "tensor/element.h"
+#include "tensor/shape.h"
+
+namespace opsnn {
+
+Result<Tensor> Tensor::Make(DType dtype, std::vector<int64_t> dims) {
+  if (dims.size() > kMaxRank) {
+    return InvalidArgument("Tensor: %zu dims, at most %d are allowed", dims.size(), kMaxRank);
+  }
+  const Dims d(dims);
+  for (int64_t n : d) {
+    if (n < 0) return InvalidArgument("Tensor: dims %s, every dim must be 0 or more", ToString(d).c_str());
+  }
+  const std::optional<int64_t> count = CheckedNumElements(d);
+  if (!count || *count > INT64_MAX / 8) {
+    return InvalidArgument("Tensor: dims %s hold more elements than 64 bits can count", ToString(d).c_str());
+  }
+  const size_t bytes = static_cast<size_t>(*count) * SizeOf(dtype);
+  auto buffer = std::make_shared<AlignedBuffer>(bytes);
+  if (!*buffer)
+    return Errorf(Code::kRuntime, "Tensor: cannot allocate %zu bytes for dims %s", bytes,
+                  ToString(d).c_str());
+  Tensor t;
+  t.dtype_ = dtype;
+  t.dims_ = std::move(dims);
+  t.data_ = std::shared_ptr<void>(buffer, buffer->data());
+  return t;
+}
+
+int64_t Tensor::size() const { return NumElements(Dims(dims_)); }
+
+std::vector<double> Tensor::ToDoubles() const {
+  std::vector<double> v(static_cast<size_t>(size()));
+  const char* p = static_cast<const char*>(raw());
+  for (size_t i = 0; i < v.size(); ++i) v[i] = ReadElement(p + i * SizeOf(dtype_), dtype_);
+  return v;
+}
+
+}  // namespace opsnn
