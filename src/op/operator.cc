@@ -48,7 +48,7 @@ Status Infer(const OpDef& def, InferContext& c) {
 
 Result<KernelPtr> Plan(const OpDef& def, const PlanContext& c) {
   if (!def.plan) return Errorf(Code::kInternal, "%s: the operator has no plan", def.name.c_str());
-  if (c.tail != nullptr && !def.takes_tail) {
+  if (c.tail != nullptr && !def.takes_tail && !def.tail_is_program) {
     return Errorf(Code::kInternal, "%s: the operator takes no fused tail", def.name.c_str());
   }
   return def.plan(c);

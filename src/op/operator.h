@@ -135,6 +135,8 @@ struct OpDef {
   std::function<Result<Program>(const ProgramContext&)> program;
   // May this operator take a fused tail (a cube kernel with an epilogue)?
   bool takes_tail = false;
+  // The fused tail is the whole computation instead of something behind it: the graph's Program nodes.
+  bool tail_is_program = false;
   // Output 0 holds input 0's elements in the same order (Reshape, Squeeze, ...): the graph may alias them, and the
   // kernel does nothing when both pointers are equal.
   bool is_view = false;

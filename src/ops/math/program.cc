@@ -36,7 +36,7 @@ Result<op::KernelPtr> PlanProgram(const PlanContext& c) {
 }  // namespace opsnn::ops
 
 OPSNN_DEFINE_OPERATOR(Program) {
-  def.takes_tail = true;
+  def.tail_is_program = true;
   def.plan = PlanProgram;
   def.infer = [](op::InferContext& c) -> Status {
     if (!c.outputs.empty()) return OkStatus();  // described by the graph when it built the node

@@ -1,0 +1,34 @@
+#include "op/pointwise.h"
+#include "ops/norm/row_norm.h"
+
+namespace opsnn::ops {
+namespace {
+
+Program LayerNorm(const op::PlanContext& c) {
+  const ComputeType type = RowNormType(c.inputs[0]->dtype);
+  const double epsilon = op::AttrsOf(c.attrs).Float("epsilon", 1e-5);
+  ProgramBuilder b;
+  std::vector<DType> types;
+  for (const op::TensorDesc* x : c.inputs) types.push_back(x != nullptr ? x->dtype : c.inputs[0]->dtype);
+  const std::vector<SlotId> in = op::ConvertedInputs(b, {types, c.attrs, c.inputs}, type);
+  const SlotId mean = b.Unary(StageOp::kRowMean, in[0]);
+  const SlotId d = b.Binary(StageOp::kSub, in[0], mean);
+  const SlotId var = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, d));
+  const SlotId rstd = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, var, 1, epsilon));
+  SlotId y = b.Binary(StageOp::kMul, d, rstd);
+  size_t next = 1;
+  if (c.inputs.size() > 1 && c.inputs[1] != nullptr) y = b.Binary(StageOp::kMul, y, in[next++]);
+  if (c.inputs.size() > 2 && c.inputs[2] != nullptr) y = b.Binary(StageOp::kAdd, y, in[next]);
+  const SlotId outputs[] = {y, mean, rstd};
+  for (size_t i = 0; i < c.outputs.size(); ++i) b.Output(outputs[i]);
+  return std::move(b).Build();
+}
+
+}  // namespace
+}  // namespace opsnn::ops
+
+OPSNN_DEFINE_OPERATOR(LayerNormalization) {
+  const op::OpDef* self = &def;  // lives as long as the registry
+  def.infer = [self](op::InferContext& c) { return InferRowNorm(*self, c); };
+  def.plan = [self](const op::PlanContext& c) { return PlanRowNorm(*self, c, LayerNorm(c)); };
+}
