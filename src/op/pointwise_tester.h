@@ -54,6 +54,27 @@ inline double SmallestValue(DType t) {
 
 inline ref::Tensor ToRef(const testing::GuardedTensor& t) { return {t.view().dtype, t.view().dims, t.Get()}; }
 
+struct Reference {
+  std::vector<ref::Tensor> outputs;
+  std::vector<double> abs_sum;
+  int64_t reduction_length = 1;
+};
+
+inline Reference Evaluate(const char* op, const Attrs& attrs, const std::vector<ref::Tensor>& in,
+                          DType out_dtype, int num_outputs = 1) {
+  std::vector<const ref::Tensor*> pointers;
+  for (const auto& t : in) pointers.push_back(&t);
+  ref::Call call;
+  call.op = op;
+  call.attrs = &attrs;
+  call.inputs = pointers;
+  call.num_outputs = num_outputs;
+  call.output_dtype = out_dtype;
+  const Status s = ref::Evaluate(call);
+  EXPECT_TRUE(s.ok()) << s.message();
+  return {std::move(call.outputs), std::move(call.abs_sum), call.reduction_length};
+}
+
 // An operand shape that broadcasts to `out`.
 inline Dims BroadcastableTo(testing::Rng& rng, const Dims& out) {
   Dims d;
@@ -71,16 +92,7 @@ inline std::vector<double> SpecialValues(DType t) {
 // Reference, rounded to the result's dtype, with a bound per element.
 inline void ExpectMatches(const PointwiseCase& k, const std::vector<ref::Tensor>& in, DType out_dtype,
                           const std::vector<double>& got, const std::string& what) {
-  std::vector<const ref::Tensor*> pointers;
-  for (const auto& t : in) pointers.push_back(&t);
-  ref::Call call;
-  call.op = k.op;
-  call.attrs = &k.attrs;
-  call.inputs = pointers;
-  call.output_dtype = out_dtype;
-  const Status s = ref::Evaluate(call);
-  ASSERT_TRUE(s.ok()) << s.message();
-  std::vector<double> want = call.outputs[0].v, tolerance;
+  std::vector<double> want = Evaluate(k.op, k.attrs, in, out_dtype).outputs[0].v, tolerance;
   // f64 stages may call the C library, which is good to a few ulps as well.
   const double stage =
       k.ulps * (out_dtype == DType::kF64 ? testing::Epsilon(DType::kF64) : testing::Epsilon(DType::kF32));
