@@ -19,16 +19,6 @@ DType StorageOf(ComputeType t) {
   return kTypes[static_cast<int>(t)];
 }
 
-// Offset of the index-th position of `dims` in row-major order.
-int64_t OffsetOf(int64_t index, const Dims& dims, const Dims& strides) {
-  int64_t offset = 0;
-  for (int i = dims.rank() - 1; i >= 0; --i) {
-    offset += index % dims[i] * strides[i];
-    index /= dims[i];
-  }
-  return offset;
-}
-
 // One strip of columns, all its rows. Scratch is per thread: a group of converted rows and two accumulators.
 class Strip {
  public:

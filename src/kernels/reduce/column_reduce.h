@@ -27,6 +27,16 @@ void CombineRows(Combine op, ComputeType type, const void* const* rows, int coun
 // acc[c] = the neutral element.
 void FillNeutral(Combine op, ComputeType type, void* acc, int64_t cols);
 
+// Offset of the index-th position of `dims` in row-major order.
+inline int64_t OffsetOf(int64_t index, const Dims& dims, const Dims& strides) {
+  int64_t offset = 0;
+  for (int i = dims.rank() - 1; i >= 0; --i) {
+    offset += index % dims[i] * strides[i];
+    index /= dims[i];
+  }
+  return offset;
+}
+
 struct ColumnReduce {
   Combine op = Combine::kSum;
   ComputeType type = ComputeType::kF32;               // what is accumulated

@@ -16,15 +16,6 @@ using vector::BlockArg;
 constexpr int64_t kStripBytes = 256 << 10;
 constexpr int64_t kMinCols = 16, kMaxCols = 512;
 
-int64_t OffsetOf(int64_t index, const Dims& dims, const Dims& strides) {
-  int64_t offset = 0;
-  for (int i = dims.rank() - 1; i >= 0; --i) {
-    offset += index % dims[i] * strides[i];
-    index /= dims[i];
-  }
-  return offset;
-}
-
 // acc[c] = the rows' values combined, in the order of ReduceColumns.
 void CombineAll(Combine op, ComputeType type, const char* tile, int64_t row_bytes, int64_t rows, char* acc,
                 char* partial, int64_t cols) {
