@@ -92,8 +92,11 @@ std::string Allowed(const Row& row) {
   }
   if (row.rule == Words::kAny) return "text";
   std::string s = row.rule == Words::kList ? "any of " : row.words[0] == ',' ? "empty or one of " : "one of ";
-  s += row.words[0] == ',' ? row.words + 1 : row.words;
-  for (size_t at = s.size(); (at = s.rfind(',', at)) != std::string::npos;) s.insert(at + 1, " ");
+  const std::string_view words = row.words[0] == ',' ? row.words + 1 : row.words;
+  for (char c : words) {
+    s += c;
+    if (c == ',') s += ' ';
+  }
   return s;
 }
 
@@ -296,18 +299,28 @@ void LoadEnvironment(State& s) {
   }
 }
 
+std::atomic<State*> g_state{nullptr};
+std::mutex g_load_mutex;
+
 State& TheState() {
-  static State* const state = [] {
-    State* s = new State;  // outlives static destructors that may still ask
-    LoadConfig(*s);
-    LoadEnvironment(*s);
-    Publish(*s);
-    return s;
-  }();
-  return *state;
+  if (State* s = g_state.load(std::memory_order_acquire)) return *s;
+  std::lock_guard<std::mutex> lock(g_load_mutex);
+  if (State* s = g_state.load(std::memory_order_relaxed)) return *s;
+  State* s = new State;  // never freed: outlives static destructors that may still ask
+  LoadConfig(*s);
+  LoadEnvironment(*s);
+  Publish(*s);
+  g_state.store(s, std::memory_order_release);
+  return *s;
 }
 
 }  // namespace
+
+void ReloadKnobsForTest() {
+  std::lock_guard<std::mutex> lock(g_load_mutex);
+  g_state.store(nullptr);
+  g_snapshot.store(nullptr);
+}
 
 Status InitKnobs() { return TheState().status; }
 

@@ -50,6 +50,9 @@ struct KnobInfo {
 std::vector<KnobInfo> ListKnobs();
 bool VerboseHas(std::string_view word);  // is `word` in the verbose list?
 
+// Forgets everything, so that the next use reads environment and config file again. For tests.
+void ReloadKnobsForTest();
+
 }  // namespace opsnn
 
 #endif  // OPSNN_BASE_KNOBS_H_

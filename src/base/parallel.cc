@@ -70,14 +70,14 @@ class Pool {
     gate_.store(job << 32 | kOpen, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) Wake(max_entered_);
     Work(fn, 0);
-    const uint32_t entered = static_cast<uint32_t>(gate_.fetch_and(~kOpen)) & ~kOpen;
+    const uint32_t entered = Entered(gate_.fetch_and(~kOpen));
     AwaitWorkers(entered);
     busy_.store(false, std::memory_order_release);
     return true;
   }
 
  private:
-  static constexpr uint32_t kOpen = 1u << 31;
+  static constexpr uint64_t kOpen = 1u << 31;  // 64 bits wide, so that its complement keeps the job number
 
   void StartWorkers(int wanted) {
     for (; started_ < wanted; ++started_) {
@@ -117,6 +117,7 @@ class Pool {
     }
   }
 
+  static uint32_t Entered(uint64_t gate) { return static_cast<uint32_t>(gate & (kOpen - 1)); }
   static bool IsNew(uint64_t gate, uint64_t last_job) { return (gate & kOpen) && (gate >> 32) != last_job; }
 
   void AwaitJob(uint64_t last_job) {
@@ -142,7 +143,7 @@ class Pool {
       last_job = gate >> 32;
       // max_entered_ belongs to the job that the swap then confirms to be still open.
       while ((gate & kOpen) && (gate >> 32) == last_job) {
-        const uint32_t entered = static_cast<uint32_t>(gate) & ~kOpen;
+        const uint32_t entered = Entered(gate);
         if (entered >= max_entered_.load(std::memory_order_relaxed)) break;
         if (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) continue;
         SetFloatControl(float_control_);

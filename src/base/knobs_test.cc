@@ -1,0 +1,143 @@
+// Environment and config file are read once per process, so each case runs in a forked child that reads them
+// anew.
+#include "base/knobs.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+#include <string>
+
+namespace opsnn {
+namespace {
+
+// Runs `body` in a forked child that has not read the knobs yet; what it returns is compared here.
+std::string InChild(const std::function<std::string()>& body) {
+  int fds[2];
+  if (pipe(fds) != 0) return "pipe failed";
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(fds[0]);
+    ReloadKnobsForTest();
+    const std::string text = body();
+    ssize_t unused = write(fds[1], text.data(), text.size());
+    (void)unused;
+    _exit(0);
+  }
+  close(fds[1]);
+  std::string out;
+  char buffer[1024];
+  for (ssize_t n; (n = read(fds[0], buffer, sizeof buffer)) > 0;) out.append(buffer, static_cast<size_t>(n));
+  close(fds[0]);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? out : "child died";
+}
+
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text) {
+    const int fd = mkstemp(path_);
+    std::FILE* f = fdopen(fd, "w");
+    std::fputs(text.c_str(), f);
+    std::fclose(f);
+  }
+  ~ConfigFile() { unlink(path_); }
+  const char* path() const { return path_; }
+
+ private:
+  char path_[64] = "/tmp/opsnn_knobs_XXXXXX";
+};
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Knobs, PrecedenceApiEnvironmentConfigDefault) {
+  const ConfigFile file(
+      "threads = 3\nl1_reserve = 0.25\nmin_tile_k = 32\nverbose = [\"plan\", \"graph\"]\nstrict = true\n");
+  const std::string got = InChild([&] {
+    setenv("OPSNN_CONFIG", file.path(), 1);
+    setenv("OPSNN_THREADS", "5", 1);
+    setenv("OPSNN_MIN_TILE_K", " 64 ", 1);
+    const Status init = InitKnobs();
+    const Status set = SetKnob("min_tile_k", "128");
+    const Knobs& k = GetKnobs();
+    std::string sources;
+    for (const KnobInfo& i : ListKnobs()) {
+      if (i.source != "default") sources += i.key + "=" + i.value + "(" + i.source + ") ";
+    }
+    return init.message() + set.message() +
+           StrFormat("%d %g %lld %d %d %d|", k.threads, k.l1_reserve, static_cast<long long>(k.min_tile_k),
+                     k.strict, VerboseHas("graph"), VerboseHas("trace")) +
+           sources;
+  });
+  EXPECT_EQ(got,
+            "5 0.25 128 1 1 0|threads=5(environment) l1_reserve=0.25(config) min_tile_k=128(api) "
+            "verbose=plan,graph(config) strict=1(config) ");
+}
+
+TEST(Knobs, ErrorsNameKeyAndAllowedValues) {
+  const std::string got = InChild([] {
+    setenv("OPSNN_L1_RESERVE", "2", 1);
+    setenv("OPSNN_FUSION", "maybe", 1);
+    setenv("OPSNN_THREADZ", "1", 1);
+    const std::string message = InitKnobs().message();
+    return message + StrFormat("|%g", GetKnobs().l1_reserve);
+  });
+  EXPECT_TRUE(Contains(got, "OPSNN_L1_RESERVE: value \"2\" is not allowed; allowed: a number from 0 to 0.9"))
+      << got;
+  EXPECT_TRUE(Contains(got, "OPSNN_FUSION: value \"maybe\" is not allowed; allowed: one of auto, off, force"))
+      << got;
+  EXPECT_TRUE(Contains(got, "unknown environment variable OPSNN_THREADZ")) << got;
+  EXPECT_TRUE(Contains(got, "|0")) << got;  // the bad key keeps its default
+}
+
+TEST(Knobs, ConfigErrorsNameTheFile) {
+  const ConfigFile unknown("thread = 3\n"), broken("threads = = 3\n");
+  for (const ConfigFile* f : {&unknown, &broken}) {
+    const std::string got = InChild([&] {
+      setenv("OPSNN_CONFIG", f->path(), 1);
+      return InitKnobs().message();
+    });
+    EXPECT_TRUE(Contains(got, f->path())) << got;
+    EXPECT_TRUE(Contains(got, f == &unknown ? "unknown key \"thread\"; allowed: threads, max_isa" : "line 1"))
+        << got;
+  }
+  const std::string missing = InChild([] {
+    setenv("OPSNN_CONFIG", "/nonexistent/opsnn.toml", 1);
+    return InitKnobs().message();
+  });
+  EXPECT_TRUE(Contains(missing, "/nonexistent/opsnn.toml: the file cannot be read")) << missing;
+}
+
+TEST(Knobs, SetKnobChecksAndKeepsOldReferences) {
+  const std::string got = InChild([] {
+    const Knobs& before = GetKnobs();
+    std::string text = SetKnob("threads", "-1").message() + "|" + SetKnob("nothing", "1").message() + "|";
+    text += SetKnob("policy", "exact").message() + SetKnob("fusion", "off").message();
+    text += SetKnob("max_isa", "").message() + SetKnob("verbose", "plan,what").message();
+    return text + StrFormat("|%d%d", static_cast<int>(before.policy), static_cast<int>(GetKnobs().policy));
+  });
+  EXPECT_TRUE(Contains(got, "threads: value \"-1\" is not allowed; allowed: an integer from 0 to 4096|"))
+      << got;
+  EXPECT_TRUE(Contains(got, "unknown setting \"nothing\"; allowed: threads, ")) << got;
+  EXPECT_TRUE(
+      Contains(got, "verbose: value \"plan,what\" is not allowed; allowed: any of plan, trace, graph|01"))
+      << got;
+}
+
+TEST(Knobs, TableMatchesDefaults) {
+  for (const KnobInfo& i : ListKnobs()) {
+    EXPECT_FALSE(i.help.empty());
+    EXPECT_EQ(i.env.substr(0, 6), "OPSNN_");
+    // Every printed value is accepted again.
+    EXPECT_TRUE(SetKnob(i.key, i.default_value).ok()) << i.key << "=" << i.default_value;
+  }
+}
+
+}  // namespace
+}  // namespace opsnn

@@ -1,0 +1,220 @@
+#include "base/parallel.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/cpu_count.h"
+
+namespace opsnn {
+namespace {
+
+// Every test runs with more threads than this machine may have, so that the pool is really used.
+class ParallelTest : public ::testing::Test {
+ protected:
+  void SetUp() override { SetNumThreads(4); }
+  void TearDown() override { SetNumThreads(0); }
+};
+
+TEST_F(ParallelTest, EveryIndexOnce) {
+  for (int64_t n : {0, 1, 2, 3, 7, 64, 1000, 20000}) {
+    std::vector<std::atomic<int>> count(static_cast<size_t>(n));
+    std::atomic<bool> workers_in_range{true};
+    ParallelFor(n, [&](int64_t i, int worker) {
+      count[static_cast<size_t>(i)].fetch_add(1);
+      if (worker < 0 || worker >= 4) workers_in_range = false;
+    });
+    for (auto& c : count) ASSERT_EQ(c.load(), 1);
+    EXPECT_TRUE(workers_in_range);
+  }
+}
+
+TEST_F(ParallelTest, WorkersAreDistinctAndBodiesSeeEarlierWrites) {
+  // Many short jobs in a row: each must see what the one before wrote, and no two threads share an index.
+  std::vector<int64_t> value(64, 0);
+  for (int round = 0; round < 3000; ++round) {
+    std::atomic<int> in_use[4] = {};
+    std::atomic<bool> clash{false};
+    ParallelFor(64, [&](int64_t i, int worker) {
+      if (in_use[worker].exchange(1)) clash = true;
+      value[static_cast<size_t>(i)] += i;
+      in_use[worker] = 0;
+    });
+    ASSERT_FALSE(clash);
+  }
+  for (int64_t i = 0; i < 64; ++i) ASSERT_EQ(value[static_cast<size_t>(i)], 3000 * i);
+}
+
+TEST_F(ParallelTest, SleepersWakeUp) {
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // beyond the spin
+    std::atomic<int> in_body{0};
+    std::atomic<bool> met{false};
+    // Each body waits until a second one runs beside it: only passes if another thread comes.
+    ParallelFor(2, [&](int64_t, int) {
+      in_body.fetch_add(1);
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (in_body.load() < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      if (in_body.load() == 2) met = true;
+    });
+    ASSERT_TRUE(met);
+  }
+}
+
+TEST_F(ParallelTest, NestingRunsInline) {
+  std::atomic<int64_t> sum{0};
+  std::atomic<bool> nested_alone{true};
+  ParallelFor(8, [&](int64_t, int) {
+    if (ThreadsAvailable() != 1) nested_alone = false;
+    const std::thread::id self = std::this_thread::get_id();
+    ParallelFor(10, [&](int64_t i, int worker) {
+      if (worker != 0 || std::this_thread::get_id() != self) nested_alone = false;
+      sum += i;
+    });
+    if (ThreadsAvailable() != 1) nested_alone = false;  // still inside the outer body
+  });
+  EXPECT_EQ(sum, 8 * 45);
+  EXPECT_TRUE(nested_alone);
+  EXPECT_EQ(ThreadsAvailable(), 4);
+}
+
+TEST_F(ParallelTest, ScopedLimit) {
+  {
+    ScopedThreadLimit two(2);
+    EXPECT_EQ(ThreadsAvailable(), 2);
+    ScopedThreadLimit one(1);
+    EXPECT_EQ(ThreadsAvailable(), 1);
+    std::set<std::thread::id> ids;
+    ParallelFor(100, [&](int64_t, int worker) {
+      EXPECT_EQ(worker, 0);
+      ids.insert(std::this_thread::get_id());
+    });
+    EXPECT_EQ(ids.size(), 1u);
+  }
+  EXPECT_EQ(ThreadsAvailable(), 4);
+  ScopedThreadLimit many(100);
+  EXPECT_EQ(ThreadsAvailable(), 4);
+}
+
+TEST_F(ParallelTest, ConcurrentCallers) {
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> sum{0};
+  for (int c = 0; c < 4; ++c) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 500; ++round) ParallelFor(16, [&](int64_t i, int) { sum += i; });
+    });
+  }
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(sum, 4 * 500 * 120);
+}
+
+TEST_F(ParallelTest, WorksAfterFork) {
+  std::atomic<int> warm{0};
+  ParallelFor(64, [&](int64_t, int) { ++warm; });
+  const pid_t pid = fork();
+  if (pid == 0) {
+    std::atomic<int> count{0}, beside{0};
+    ParallelFor(64, [&](int64_t, int) { ++count; });
+    // And with workers of its own: two bodies at the same time.
+    ParallelFor(2, [&](int64_t, int) {
+      ++beside;
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (beside < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    });
+    _exit(count == 64 && beside == 2 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ParallelFor(64, [&](int64_t, int) { ++warm; });
+  EXPECT_EQ(warm, 128);
+}
+
+#if defined(__x86_64__)
+TEST_F(ParallelTest, WorkersTakeTheCallersFloatControl) {
+  const unsigned saved = __builtin_ia32_stmxcsr();
+  constexpr unsigned kRoundUp = 0x4000, kRoundMask = 0x6000;
+  for (unsigned mode : {kRoundUp, 0u}) {
+    __builtin_ia32_ldmxcsr((saved & ~kRoundMask) | mode);
+    std::atomic<bool> same{true};
+    ParallelFor(2000, [&](int64_t, int) {
+      if ((__builtin_ia32_stmxcsr() & kRoundMask) != mode) same = false;
+    });
+    EXPECT_TRUE(same);
+  }
+  __builtin_ia32_ldmxcsr(saved);
+}
+#endif
+
+TEST(CpuCount, AffinityIsCounted) {
+  cpu_set_t saved;
+  ASSERT_EQ(sched_getaffinity(0, sizeof saved, &saved), 0);
+  EXPECT_EQ(AffinityCpus(), CPU_COUNT(&saved));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &saved)) {
+      CPU_SET(i, &one);
+      break;
+    }
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(AffinityCpus(), 1);
+  EXPECT_EQ(AllowedCpus(), 1);
+  sched_setaffinity(0, sizeof saved, &saved);
+}
+
+class FakeCgroups {
+ public:
+  FakeCgroups() { EXPECT_NE(mkdtemp(root_), nullptr); }
+  ~FakeCgroups() { EXPECT_EQ(system(("rm -r " + root()).c_str()), 0); }
+  std::string root() const { return root_; }
+  void Write(const std::string& file, const std::string& text) {
+    const std::string path = root() + "/" + file;
+    EXPECT_EQ(system(("mkdir -p " + path.substr(0, path.rfind('/'))).c_str()), 0);
+    FILE* f = fopen(path.c_str(), "w");
+    ASSERT_NE(f, nullptr);
+    fputs(text.c_str(), f);
+    fclose(f);
+  }
+
+ private:
+  char root_[64] = "/tmp/opsnn_cgroup_XXXXXX";
+};
+
+TEST(CpuCount, CgroupV2TakesTheTightestAncestor) {
+  FakeCgroups g;
+  g.Write("a/cpu.max", "250000 100000\n");
+  g.Write("a/b/cpu.max", "max 100000\n");
+  EXPECT_EQ(CgroupCpus("0::/a/b\n", g.root()), 3);  // rounded up
+  EXPECT_EQ(CgroupCpus("0::/\n", g.root()), 0);
+  g.Write("a/b/cpu.max", "50000 100000\n");
+  EXPECT_EQ(CgroupCpus("0::/a/b\n", g.root()), 1);
+}
+
+TEST(CpuCount, CgroupV2InsideAContainer) {
+  FakeCgroups g;
+  g.Write("cpu.max", "400000 100000\n");  // the container's own group is the root of what it sees
+  EXPECT_EQ(CgroupCpus("0::/docker/0123\n", g.root()), 4);
+}
+
+TEST(CpuCount, CgroupV1) {
+  FakeCgroups g;
+  g.Write("cpu,cpuacct/x/cpu.cfs_quota_us", "150000\n");
+  g.Write("cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
+  g.Write("cpu,cpuacct/y/cpu.cfs_quota_us", "-1\n");
+  g.Write("cpu,cpuacct/y/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(CgroupCpus("4:memory:/x\n3:cpu,cpuacct:/x\n", g.root()), 2);
+  EXPECT_EQ(CgroupCpus("3:cpu,cpuacct:/y\n", g.root()), 0);
+  EXPECT_EQ(CgroupCpus("", g.root()), 0);
+}
+
+}  // namespace
+}  // namespace opsnn
