@@ -1,9 +1,9 @@
 // Graph IR: operators and the values between them.
 //
-// Values are single-assignment and named as in the model. A node refers to its operator by OpDef; `tail` is set
-// when a pointwise chain was fused: behind a cube operator (takes_tail) or as a node of its own (operator
-// "Program"). Every fused node remembers the original nodes it stands for, so that verify can recompute it and
-// explain can name it.
+// Values are single-assignment and named as in the model. A node refers to its operator by OpDef; `tail` is
+// set when a pointwise chain was fused: behind a cube operator (takes_tail) or as a node of its own (operator
+// "Program"). Every fused node remembers the original nodes it stands for, so that verify can recompute it
+// and explain can name it.
 #ifndef OPSNN_GRAPH_IR_GRAPH_H_
 #define OPSNN_GRAPH_IR_GRAPH_H_
 
@@ -22,20 +22,23 @@ inline constexpr ValueId kNoValue = -1;  // an absent optional input or output
 
 struct Value {
   std::string name;
-  op::TensorDesc desc;                    // constant set for initialisers and folded values
-  std::vector<std::string> dim_names;     // symbolic names of unknown dims at the graph's border, "" elsewhere
-  NodeId producer = -1;                   // -1: graph input or constant
+  op::TensorDesc desc;                 // constant set for initialisers and folded values
+  std::vector<std::string> dim_names;  // symbolic names of unknown dims at the graph's border, "" elsewhere
+  NodeId producer = -1;                // -1: graph input or constant
+  ConstTensor stored;  // a constant's bytes in desc.layout, where they differ from desc.constant
+
+  bool IsConstant() const { return producer < 0 && (desc.constant != nullptr || stored != nullptr); }
 };
 
 struct Node {
-  std::string name;                       // the model's node name, or "<op>_<index>"
+  std::string name;  // the model's node name, or "<op>_<index>"
   const op::OpDef* op = nullptr;
   op::Attrs attrs;
-  std::vector<ValueId> inputs;            // the operator's inputs, then the tail program's inputs 1..
+  std::vector<ValueId> inputs;  // the operator's inputs, then the tail program's inputs 1..
   std::vector<ValueId> outputs;
-  int num_op_inputs = 0;                  // how many of `inputs` belong to the operator itself
+  int num_op_inputs = 0;  // how many of `inputs` belong to the operator itself
   std::shared_ptr<const op::FusedTail> tail;
-  std::vector<NodeId> origins;            // node ids of the imported graph that this node stands for
+  std::vector<NodeId> origins;  // node ids of the imported graph that this node stands for
   bool dead = false;
 };
 
@@ -53,9 +56,12 @@ class Graph {
   // Consumers of each value, by value id.
   std::vector<std::vector<NodeId>> Consumers() const;
   bool IsOutput(ValueId v) const;
-  void ReplaceUses(ValueId from, ValueId to);   // also in outputs
-  Status Sort();                                // topological order, drops dead nodes; error on a cycle
-  std::string ToString() const;                 // readable dump, one node a line
+  void ReplaceUses(ValueId from, ValueId to);  // also in outputs
+  // Stable topological order; drops dead nodes, renumbers producers; error on a cycle. Node ids change.
+  Status Sort();
+  // Marks nodes dead whose outputs nobody uses. Returns how many.
+  int RemoveUnused();
+  std::string ToString() const;  // readable dump, one node a line
 };
 
 }  // namespace opsnn::graph

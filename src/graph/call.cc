@@ -1,0 +1,89 @@
+#include "graph/call.h"
+
+#include <algorithm>
+
+namespace opsnn::graph {
+namespace {
+
+using Descs = std::vector<const op::TensorDesc*>;
+
+Descs InputDescs(const Graph& g, const Node& n, int begin, int end) {
+  Descs descs;
+  for (int i = begin; i < end; ++i)
+    descs.push_back(n.inputs[i] == kNoValue ? nullptr : &g.values[n.inputs[i]].desc);
+  return descs;
+}
+
+// Absent outputs in the middle are planned as empty ones that nobody reads.
+std::vector<op::TensorDesc> OutputDescs(const Graph& g, const Node& n) {
+  std::vector<op::TensorDesc> descs;
+  for (ValueId v : n.outputs) descs.push_back(v == kNoValue ? op::TensorDesc() : g.values[v].desc);
+  return descs;
+}
+
+}  // namespace
+
+size_t StoredBytes(const op::TensorDesc& d) {
+  return static_cast<size_t>(StoredElements(d.dims, d.layout)) * SizeOf(d.dtype);
+}
+
+Status InferNode(Graph& g, const Node& n) {
+  const Descs inputs = InputDescs(g, n, 0, n.num_op_inputs);
+  op::InferContext c;
+  c.inputs = inputs;
+  c.attrs = &n.attrs;
+  c.num_outputs = static_cast<int>(n.outputs.size());
+  OPSNN_RETURN_IF_ERROR(op::Infer(*n.op, c).WithContext("node \"" + n.name + "\""));
+  for (size_t i = 0; i < n.outputs.size() && i < c.outputs.size(); ++i) {
+    if (n.outputs[i] == kNoValue) continue;
+    op::TensorDesc& d = g.values[n.outputs[i]].desc;
+    d.dtype = c.outputs[i].dtype;
+    d.dims = c.outputs[i].dims;
+    d.known_rank = c.outputs[i].known_rank;
+    d.constant = c.outputs[i].constant;
+  }
+  return OkStatus();
+}
+
+Result<op::KernelPtr> PlanNode(const Graph& g, const Node& n, op::PackCache* packs) {
+  const int total = static_cast<int>(n.inputs.size());
+  const Descs inputs = InputDescs(g, n, 0, n.num_op_inputs);
+  const Descs tail_inputs = InputDescs(g, n, n.num_op_inputs, total);
+  const std::vector<op::TensorDesc> outputs = OutputDescs(g, n);
+  op::PlanContext c;
+  c.inputs = inputs;
+  c.outputs = outputs;
+  c.attrs = &n.attrs;
+  c.tail = n.tail.get();
+  c.tail_inputs = tail_inputs;
+  c.packs = packs;
+  auto kernel = op::Plan(*n.op, c);
+  if (!kernel.ok()) return kernel.status().WithContext("node \"" + n.name + "\"");
+  return kernel;
+}
+
+Result<std::vector<ConstTensor>> EvaluateNode(const Graph& g, const Node& n) {
+  OPSNN_ASSIGN_OR_RETURN(const op::KernelPtr kernel, PlanNode(g, n, nullptr));
+  std::vector<void*> inputs, outputs;
+  std::vector<ConstTensor> results;
+  for (ValueId v : n.inputs) {
+    const ConstTensor c = v == kNoValue ? nullptr : g.values[v].desc.constant;
+    inputs.push_back(c ? c->data() : nullptr);
+  }
+  // An output nobody wants gets no memory; operators treat a null output as absent.
+  for (ValueId v : n.outputs) {
+    ConstTensor t;
+    if (v != kNoValue) {
+      t = std::make_shared<HostTensor>(g.values[v].desc.dtype, g.values[v].desc.dims);
+      if (!t->ok()) return Errorf(Code::kRuntime, "node \"%s\": no memory for its result.", n.name.c_str());
+    }
+    outputs.push_back(t ? t->data() : nullptr);
+    results.push_back(std::move(t));
+  }
+  const AlignedBuffer workspace(kernel->workspace_bytes());
+  const op::RunArgs args{inputs.data(), outputs.data(), workspace.data()};
+  OPSNN_RETURN_IF_ERROR(kernel->Run(args).WithContext("node \"" + n.name + "\""));
+  return results;
+}
+
+}  // namespace opsnn::graph

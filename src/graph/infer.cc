@@ -1,0 +1,85 @@
+#include "graph/infer.h"
+
+#include <algorithm>
+
+#include "graph/call.h"
+
+namespace opsnn::graph {
+namespace {
+
+// Operators that read their input's shape only.
+bool ReadsShapeOnly(const op::OpDef& op) { return op.name == "Shape" || op.name == "Size"; }
+
+bool Computable(const Graph& g, const Node& n, const InferOptions& o) {
+  size_t in_bytes = 0;
+  for (ValueId v : n.inputs) {
+    if (v == kNoValue) continue;
+    const op::TensorDesc& d = g.values[v].desc;
+    if (ReadsShapeOnly(*n.op) && d.known_rank && IsKnown(d.dims)) continue;
+    if (!d.constant) return false;
+    in_bytes += d.constant->bytes();
+  }
+  const size_t limit = std::max(o.max_fold_bytes, 4 * in_bytes);
+  for (ValueId v : n.outputs) {
+    if (v == kNoValue) continue;
+    const op::TensorDesc& d = g.values[v].desc;
+    if (!d.known_rank || !IsKnown(d.dims)) return false;
+    const auto count = CheckedNumElements(d.dims);
+    if (!count || static_cast<uint64_t>(*count) > limit / SizeOf(d.dtype)) return false;
+  }
+  return true;
+}
+
+Status CheckConcrete(const Graph& g, const Node& n) {
+  for (ValueId v : n.outputs) {
+    if (v == kNoValue) continue;
+    const op::TensorDesc& d = g.values[v].desc;
+    if (!d.known_rank || !IsKnown(d.dims))
+      return Errorf(
+          Code::kNotImplemented,
+          "node \"%s\" (%s): the shape %s of its output depends on values that are only known when it "
+          "runs, which is not supported.",
+          n.name.c_str(), n.op->name.c_str(), d.known_rank ? ToString(d.dims).c_str() : "[*]");
+    const auto count = CheckedNumElements(d.dims);
+    if (!count || *count > INT64_MAX / 64)
+      return InvalidArgument("node \"%s\" (%s): its output of shape %s is too large.", n.name.c_str(),
+                             n.op->name.c_str(), ToString(d.dims).c_str());
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<int> InferGraph(Graph& g, const InferOptions& o) {
+  int folded = 0;
+  for (Node& n : g.nodes) {
+    if (n.dead || n.tail) continue;
+    const bool ranks_known = std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
+      return v == kNoValue || g.values[v].desc.known_rank;
+    });
+    if (!ranks_known && !o.concrete) continue;
+    const Status s = InferNode(g, n);
+    if (!s.ok()) {
+      if (o.concrete) return s;
+      continue;
+    }
+    if (o.concrete) OPSNN_RETURN_IF_ERROR(CheckConcrete(g, n));
+    if (!Computable(g, n, o)) continue;
+    auto results = EvaluateNode(g, n);
+    if (!results.ok()) {
+      if (o.concrete) return results.status();
+      continue;
+    }
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      if (n.outputs[i] == kNoValue) continue;
+      Value& v = g.values[n.outputs[i]];
+      v.desc.constant = (*results)[i];
+      if (o.fold) v.producer = -1;
+    }
+    if (o.fold) n.dead = true;
+    ++folded;
+  }
+  return folded;
+}
+
+}  // namespace opsnn::graph

@@ -1,0 +1,54 @@
+// Memory plan: which values share which bytes.
+//
+// Values that are the same bytes (views, results computed in place) form one buffer. Buffers live from the
+// step that writes them to the last step that reads them; those of the arena get offsets such that buffers
+// alive at the same time do not overlap. Several placement orders are tried, the smallest arena wins.
+#ifndef OPSNN_GRAPH_MEMORY_PLAN_H_
+#define OPSNN_GRAPH_MEMORY_PLAN_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace opsnn::graph {
+
+enum class BufferKind : uint8_t {
+  kArena,
+  kInput,   // the caller's feed, read only
+  kOutput,  // the tensor that the caller gets, written directly
+  kConstant,
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::kArena;
+  size_t bytes = 0;
+  int first = 0, last = 0;      // steps
+  size_t offset = 0;            // in the arena
+  int index = -1;               // which graph input or output
+  ValueId constant = kNoValue;  // kConstant: the value that holds the data
+};
+
+struct MemoryPlan {
+  std::vector<Buffer> buffers;
+  std::vector<int> buffer_of;                          // by value; -1: not used
+  std::vector<size_t> workspace_offset;                // by step
+  std::vector<std::pair<ValueId, int>> output_copies;  // outputs that share bytes with something else: copied
+  size_t arena_bytes = 0;                              // the printed peak
+  size_t live_peak = 0;                                // largest sum of live buffers: no plan can be smaller
+  std::vector<size_t> curve;                           // live bytes by step
+  size_t in_place = 0, views = 0;                      // outputs that needed no memory of their own
+  std::string strategy;                                // the placement order that won
+};
+
+// `workspace[i]` is what node i needs while it runs, `runs[i]` is false for nodes that are views of their
+// input. The graph is in topological order and its nodes run in that order.
+MemoryPlan PlanMemory(const Graph& g, const std::vector<size_t>& workspace, const std::vector<bool>& is_view);
+
+// May this node be a view of its input 0: same bytes in the same order?
+bool CanAlias(const Graph& g, const Node& n);
+
+}  // namespace opsnn::graph
+
+#endif  // OPSNN_GRAPH_MEMORY_PLAN_H_

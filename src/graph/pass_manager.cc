@@ -1,0 +1,87 @@
+#include "graph/pass_manager.h"
+
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+
+namespace opsnn::graph {
+namespace {
+
+constexpr Pass kLoadPasses[] = {
+    {"constant_folding", false, false, ConstantFolding},
+    {"identity_removal", false, false, IdentityRemoval},
+    {"cse", false, false, CommonSubexpressions},
+    {"dead_code", false, false, DeadCode},
+};
+
+constexpr Pass kPreparePasses[] = {
+    {"identity_removal", false, false, IdentityRemoval},
+    {"cse", false, false, CommonSubexpressions},
+    {"dead_code", false, false, DeadCode},
+};
+
+void Count(std::vector<PassStat>* stats, const char* name, int matches, int effects) {
+  const auto it =
+      std::find_if(stats->begin(), stats->end(), [&](const PassStat& s) { return s.name == name; });
+  if (it == stats->end()) {
+    stats->push_back({name, matches, effects});
+  } else {
+    it->matches += matches;
+    it->effects += effects;
+  }
+}
+
+}  // namespace
+
+std::span<const Pass> LoadPasses() { return kLoadPasses; }
+std::span<const Pass> PreparePasses() { return kPreparePasses; }
+
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (std::span<const Pass> list : {LoadPasses(), PreparePasses()})
+    for (const Pass& p : list)
+      if (std::find(names.begin(), names.end(), p.name) == names.end()) names.push_back(p.name);
+  return names;
+}
+
+bool ListHas(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    if (list.substr(0, comma) == name) return true;
+    if (comma == std::string_view::npos) break;
+    list.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+Status CheckPassNames(const std::string& list) {
+  const std::vector<std::string> names = PassNames();
+  std::string all;
+  for (const std::string& n : names) all += (all.empty() ? "" : ", ") + n;
+  std::string_view rest = list;
+  while (!rest.empty()) {
+    const size_t comma = rest.find(',');
+    const std::string name(rest.substr(0, comma));
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return InvalidArgument("there is no graph pass \"%s\"; the passes are: %s.", name.c_str(), all.c_str());
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return OkStatus();
+}
+
+Status RunPasses(std::span<const Pass> passes, const std::string& off, Graph& g, PassContext& c,
+                 std::vector<PassStat>* stats) {
+  for (const Pass& p : passes) {
+    if (ListHas(off, p.name)) continue;
+    if (p.is_fusion && c.fusion == FusionMode::kOff) continue;
+    if (p.changes_bits && c.policy == NumericsPolicy::kExact) continue;
+    c.matches = c.effects = 0;
+    OPSNN_RETURN_IF_ERROR(p.run(g, c).WithContext(std::string("graph pass ") + p.name));
+    Count(stats, p.name, c.matches, c.effects);
+    if (c.effects > 0) OPSNN_RETURN_IF_ERROR(g.Sort().WithContext(std::string("graph pass ") + p.name));
+  }
+  return OkStatus();
+}
+
+}  // namespace opsnn::graph

@@ -1,0 +1,117 @@
+#include <cmath>
+#include <numbers>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace opsnn::graph {
+namespace {
+
+// The factors of a product of nodes, scalars multiplied into one: x, 1 + f(x), 0.5 in any grouping.
+struct Product {
+  std::vector<ValueId> factors;
+  double scale = 1;
+  std::vector<NodeId> nodes;
+};
+
+void Collect(const Rewriter& r, const Graph& g, ValueId v, bool top, Product* p) {
+  if (const auto s = r.Scalar(v)) {
+    p->scale *= *s;
+    return;
+  }
+  const NodeId n = r.Producer(v, "Mul");
+  // Inner products are opened only if nobody else needs them.
+  if (n < 0 || (!top && !r.SingleUse(v)) || p->nodes.size() > 4) {
+    p->factors.push_back(v);
+    return;
+  }
+  p->nodes.push_back(n);
+  for (ValueId in : g.nodes[n].inputs) Collect(r, g, in, false, p);
+}
+
+// v = x * c or x / (1/c) for a scalar: returns x and c.
+std::optional<Rewriter::WithScalar> MatchScaled(const Rewriter& r, const Graph& g, ValueId v, NodeId* node) {
+  *node = r.Producer(v);
+  if (*node < 0) return std::nullopt;
+  auto s = r.SplitScalar(*node);
+  if (!s) return std::nullopt;
+  if (r.Is(*node, "Mul")) return s;
+  if (!r.Is(*node, "Div") || s->x != g.nodes[*node].inputs[0] || s->c == 0) return std::nullopt;
+  s->c = 1 / s->c;
+  return s;
+}
+
+// v = x^3 in one of the ways exporters write it.
+bool IsCube(const Rewriter& r, const Graph& g, ValueId v, ValueId x, std::vector<NodeId>* used) {
+  if (const NodeId pow = r.Producer(v, "Pow"); pow >= 0) {
+    used->push_back(pow);
+    return g.nodes[pow].inputs[0] == x && r.Scalar(g.nodes[pow].inputs[1]) == 3.0;
+  }
+  Product p;
+  Collect(r, g, v, true, &p);
+  used->insert(used->end(), p.nodes.begin(), p.nodes.end());
+  return p.scale == 1 && p.factors == std::vector<ValueId>{x, x, x};
+}
+
+// v = sqrt(2/pi) * (x + 0.044715 * x^3).
+bool IsTanhArgument(const Rewriter& r, const Graph& g, ValueId v, ValueId x, std::vector<NodeId>* used) {
+  NodeId scale, inner_scale;
+  const auto outer = MatchScaled(r, g, v, &scale);
+  if (!outer || !Near(outer->c, std::sqrt(2 / std::numbers::pi))) return false;
+  const NodeId add = r.Producer(outer->x, "Add");
+  const ValueId cubic = add < 0 ? kNoValue : r.Other(add, x);
+  if (cubic == kNoValue) return false;
+  const auto inner = MatchScaled(r, g, cubic, &inner_scale);
+  if (!inner || !Near(inner->c, 0.044715)) return false;
+  used->insert(used->end(), {scale, add, inner_scale});
+  return IsCube(r, g, inner->x, x, used);
+}
+
+// v = 1 + erf(x / sqrt 2), or 1 + tanh(...): which one, or null.
+const char* MatchGate(const Rewriter& r, const Graph& g, ValueId v, ValueId x, std::vector<NodeId>* used) {
+  const NodeId add = r.Producer(v, "Add");
+  const auto split = add < 0 ? std::nullopt : r.SplitScalar(add);
+  if (!split || split->c != 1.0) return nullptr;
+  used->push_back(add);
+  if (const NodeId erf = r.Producer(split->x, "Erf"); erf >= 0) {
+    NodeId scale;
+    const auto scaled = MatchScaled(r, g, g.nodes[erf].inputs[0], &scale);
+    if (!scaled || scaled->x != x || !Near(scaled->c, std::numbers::sqrt2 / 2)) return nullptr;
+    used->insert(used->end(), {erf, scale});
+    return "none";
+  }
+  const NodeId tanh = r.Producer(split->x, "Tanh");
+  if (tanh < 0 || !IsTanhArgument(r, g, g.nodes[tanh].inputs[0], x, used)) return nullptr;
+  used->push_back(tanh);
+  return "tanh";
+}
+
+}  // namespace
+
+Status Gelu(Graph& g, PassContext& c) {
+  const op::OpDef* op = op::FindOperator("Gelu");
+  if (!op) return OkStatus();
+  Rewriter r(g);
+  const NodeId count = r.num_nodes();
+  // From the end: the outermost product of a pattern is met before its parts.
+  for (NodeId mul = count - 1; mul >= 0; --mul) {
+    if (!r.Is(mul, "Mul")) continue;
+    Product p;
+    Collect(r, g, g.nodes[mul].outputs[0], true, &p);
+    if (p.factors.size() != 2 || !Near(p.scale, 0.5)) continue;
+    for (int i : {0, 1}) {
+      std::vector<NodeId> used = p.nodes;
+      const ValueId x = p.factors[i];
+      const char* form = MatchGate(r, g, p.factors[1 - i], x, &used);
+      if (!form) continue;
+      ++c.matches, ++c.effects;
+      op::Attrs attrs;
+      attrs.Set("approximate", std::string(form));
+      r.Replace(mul, op, {x}, std::move(attrs), used);
+      break;
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace opsnn::graph

@@ -1,0 +1,44 @@
+// The passes: one function per file, listed in pass_manager.cc.
+#ifndef OPSNN_GRAPH_PASSES_PASSES_H_
+#define OPSNN_GRAPH_PASSES_PASSES_H_
+
+#include "graph/pass_manager.h"
+
+namespace opsnn::graph {
+
+// Nodes on constants become constants (shape arithmetic needs concrete shapes: see InferGraph).
+Status ConstantFolding(Graph& g, PassContext& c);
+// Nodes that return their input: Identity, Dropout, Cast to the same dtype, x*1, x/1, Reshape, Transpose,
+// Slice, Expand, Pad, Concat and Resize that change nothing.
+Status IdentityRemoval(Graph& g, PassContext& c);
+// Two nodes with equal operator, attributes and operands become one; equal small constants too.
+Status CommonSubexpressions(Graph& g, PassContext& c);
+Status DeadCode(Graph& g, PassContext& c);
+// BatchNormalization, and multiplications and additions of one value per channel, into the weights and bias
+// of the Conv or ConvTranspose before them.
+Status ConvBnFolding(Graph& g, PassContext& c);
+// x * clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x; 1/6, 1/2) become HardSwish.
+Status HardSwish(Graph& g, PassContext& c);
+// x * Sigmoid(x) becomes Swish.
+Status Swish(Graph& g, PassContext& c);
+// The erf and tanh forms of GELU, decomposed, become Gelu.
+Status Gelu(Graph& g, PassContext& c);
+// (x - mean) / sqrt(mean((x - mean)^2) + eps) [* scale] [+ bias] over trailing axes becomes
+// LayerNormalization.
+Status LayerNorm(Graph& g, PassContext& c);
+// Transposes that undo or compose with each other, that move no data, or that a MatMul can read through.
+Status TransposeSimplification(Graph& g, PassContext& c);
+// Reshapes of reshapes.
+Status ReshapeSimplification(Graph& g, PassContext& c);
+// Pointwise nodes behind a Conv, MatMul or Gemm become its tail.
+Status EpilogueFusion(Graph& g, PassContext& c);
+// Pointwise nodes in a row become one Program node.
+Status PointwiseChain(Graph& g, PassContext& c);
+// NC1HWC0 outward from convolutions, with TransData at the borders.
+Status AssignLayouts(Graph& g, PassContext& c);
+// TransData of TransData.
+Status TransDataMerge(Graph& g, PassContext& c);
+
+}  // namespace opsnn::graph
+
+#endif  // OPSNN_GRAPH_PASSES_PASSES_H_

@@ -1,0 +1,228 @@
+#include "graph/prepared.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/knobs.h"
+#include "graph/available_memory.h"
+#include "graph/call.h"
+#include "graph/session.h"
+
+namespace opsnn::graph {
+namespace {
+
+// A stored tensor in logical row-major order. Slow and plain: for captures only.
+ConstTensor ToLogical(const void* data, const op::TensorDesc& d) {
+  auto t = std::make_shared<HostTensor>(d.dtype, d.dims);
+  if (!t->ok()) return nullptr;
+  const size_t size = SizeOf(d.dtype);
+  const char* from = static_cast<const char*>(data);
+  if (d.layout.format != Format::kNC1HWC0) {
+    if (t->bytes()) std::memcpy(t->data(), from, t->bytes());
+    return t;
+  }
+  const int64_t c0 = d.layout.c0, c1 = (d.dims[1] + c0 - 1) / c0, pixels = d.dims[2] * d.dims[3];
+  char* to = t->as<char>();
+  for (int64_t n = 0; n < d.dims[0]; ++n)
+    for (int64_t c = 0; c < d.dims[1]; ++c)
+      for (int64_t p = 0; p < pixels; ++p, to += size)
+        std::memcpy(to, from + (((n * c1 + c / c0) * pixels + p) * c0 + c % c0) * size, size);
+  return t;
+}
+
+int64_t BytesMoved(const Graph& g, const Node& n) {
+  int64_t bytes = 0;
+  std::vector<ValueId> seen;
+  for (ValueId v : n.inputs) {
+    if (v == kNoValue || std::find(seen.begin(), seen.end(), v) != seen.end()) continue;
+    seen.push_back(v);
+    bytes += static_cast<int64_t>(StoredBytes(g.values[v].desc));
+  }
+  for (ValueId v : n.outputs)
+    if (v != kNoValue) bytes += static_cast<int64_t>(StoredBytes(g.values[v].desc));
+  return bytes;
+}
+
+}  // namespace
+
+// ---- WeightPacks
+// -------------------------------------------------------------------------------------------
+
+std::shared_ptr<const void> WeightPacks::GetOrMake(const ConstTensor& constant, const std::string& key,
+                                                   FunctionRef<std::shared_ptr<const void>()> make) {
+  const std::lock_guard lock(mutex_);
+  auto [it, fresh] = packs_.try_emplace({constant.get(), key});
+  if (fresh) it->second = {constant, make()};
+  return it->second.data;
+}
+
+size_t WeightPacks::bytes() const {
+  const std::lock_guard lock(mutex_);
+  size_t n = 0;
+  for (const auto& [key, pack] : packs_) n += pack.constant->bytes();
+  return n;
+}
+
+size_t WeightPacks::entries() const {
+  const std::lock_guard lock(mutex_);
+  return packs_.size();
+}
+
+// ---- planning
+// ----------------------------------------------------------------------------------------------
+
+Result<std::shared_ptr<const Prepared>> Prepared::Make(Graph graph, op::PackCache* packs,
+                                                       std::vector<PassStat> pass_stats) {
+  std::shared_ptr<Prepared> p(new Prepared);
+  p->graph_ = std::move(graph);
+  p->pass_stats_ = std::move(pass_stats);
+  OPSNN_RETURN_IF_ERROR(p->PlanSteps(packs));
+  OPSNN_RETURN_IF_ERROR(p->CheckMemory());
+  OPSNN_RETURN_IF_ERROR(p->Bind());
+  return std::shared_ptr<const Prepared>(std::move(p));
+}
+
+Status Prepared::PlanSteps(op::PackCache* packs) {
+  std::vector<size_t> workspace;
+  std::vector<bool> is_view;
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& n = graph_.nodes[i];
+    Step s;
+    s.node = static_cast<NodeId>(i);
+    is_view.push_back(CanAlias(graph_, n));
+    if (is_view.back()) {
+      s.variant = "view";
+    } else {
+      OPSNN_ASSIGN_OR_RETURN(s.kernel, PlanNode(graph_, n, packs));
+      s.variant = s.kernel->variant();
+      s.bytes_moved = BytesMoved(graph_, n);
+    }
+    workspace.push_back(s.kernel ? s.kernel->workspace_bytes() : 0);
+    steps_.push_back(std::move(s));
+  }
+  memory_ = PlanMemory(graph_, workspace, is_view);
+  for (size_t i = 0; i < steps_.size(); ++i) steps_[i].live_bytes = memory_.curve[i];
+  for (ValueId v : graph_.inputs) io_bytes_ += StoredBytes(graph_.values[v].desc);
+  for (ValueId v : graph_.outputs) io_bytes_ += StoredBytes(graph_.values[v].desc);
+  return OkStatus();
+}
+
+Status Prepared::CheckMemory() const {
+  const size_t need = memory_.arena_bytes + io_bytes_;
+  const size_t limit =
+      GetKnobs().memory_limit > 0 ? static_cast<size_t>(GetKnobs().memory_limit) : AvailableMemory();
+  if (need <= limit) return OkStatus();
+  return Errorf(
+      Code::kRuntime,
+      "running model \"%s\" with these shapes needs %zu bytes (%zu for activations, %zu for inputs and "
+      "outputs); allowed are %zu (%s).",
+      graph_.name.c_str(), need, memory_.arena_bytes, io_bytes_, limit,
+      GetKnobs().memory_limit > 0 ? "OPSNN_MEMORY_LIMIT" : "the memory available");
+}
+
+void* Prepared::AddressOf(ValueId v) const {
+  if (v == kNoValue) return nullptr;
+  const Buffer& b = memory_.buffers[memory_.buffer_of[v]];
+  switch (b.kind) {
+    case BufferKind::kArena:
+      return arena_.as<char>() + b.offset;
+    case BufferKind::kInput:
+      return io_[b.index];
+    case BufferKind::kOutput:
+      return io_[graph_.inputs.size() + b.index];
+    case BufferKind::kConstant: {
+      const Value& c = graph_.values[b.constant];
+      return (c.stored ? c.stored : c.desc.constant)->data();
+    }
+  }
+  return nullptr;
+}
+
+Status Prepared::Bind() {
+  arena_ = AlignedBuffer(memory_.arena_bytes);
+  if (!arena_)
+    return Errorf(Code::kRuntime, "model \"%s\": no memory for an arena of %zu bytes.", graph_.name.c_str(),
+                  memory_.arena_bytes);
+  io_.assign(graph_.inputs.size() + graph_.outputs.size(), nullptr);
+  const auto add = [&](ValueId v) {
+    if (v != kNoValue) {
+      const Buffer& b = memory_.buffers[memory_.buffer_of[v]];
+      if (b.kind == BufferKind::kInput || b.kind == BufferKind::kOutput)
+        patches_.push_back({pointers_.size(), b.index, b.kind == BufferKind::kInput});
+    }
+    pointers_.push_back(AddressOf(v));
+  };
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Node& n = graph_.nodes[steps_[i].node];
+    Range r{pointers_.size(), 0, nullptr};
+    for (ValueId v : n.inputs) add(v);
+    r.outputs = pointers_.size();
+    for (ValueId v : n.outputs) add(v);
+    if (steps_[i].kernel && steps_[i].kernel->workspace_bytes() > 0)
+      r.workspace = arena_.as<char>() + memory_.workspace_offset[i];
+    ranges_.push_back(r);
+  }
+  return OkStatus();
+}
+
+int64_t Prepared::bytes_moved() const {
+  int64_t bytes = 0;
+  for (const Step& s : steps_) bytes += s.bytes_moved;
+  return bytes;
+}
+
+int Prepared::nodes_run() const {
+  return static_cast<int>(
+      std::count_if(steps_.begin(), steps_.end(), [](const Step& s) { return s.kernel != nullptr; }));
+}
+
+// ---- running
+// -----------------------------------------------------------------------------------------------
+
+Status Prepared::Capture(const Step& step, const RunOptions& options) const {
+  const Node& n = graph_.nodes[step.node];
+  for (ValueId v : n.outputs) {
+    if (v == kNoValue) continue;
+    ConstTensor t = ToLogical(AddressOf(v), graph_.values[v].desc);
+    if (!t)
+      return Errorf(Code::kRuntime, "no memory to capture value \"%s\".", graph_.values[v].name.c_str());
+    options.capture(n, graph_.values[v].name, std::move(t));
+  }
+  return OkStatus();
+}
+
+Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<ConstTensor>& feeds,
+                                               const RunOptions& options,
+                                               std::vector<double>* step_us) const {
+  using Clock = std::chrono::steady_clock;
+  std::vector<ConstTensor> outputs;
+  for (ValueId v : graph_.outputs) {
+    outputs.push_back(std::make_shared<HostTensor>(graph_.values[v].desc.dtype, graph_.values[v].desc.dims));
+    if (!outputs.back()->ok())
+      return Errorf(Code::kRuntime, "no memory for output \"%s\".", graph_.values[v].name.c_str());
+  }
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < feeds.size(); ++i) io_[i] = feeds[i]->data();
+  for (size_t i = 0; i < outputs.size(); ++i) io_[feeds.size() + i] = outputs[i]->data();
+  for (const Patch& p : patches_) pointers_[p.slot] = io_[(p.is_input ? 0 : feeds.size()) + p.index];
+
+  if (step_us) step_us->assign(steps_.size(), 0);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& s = steps_[i];
+    if (s.kernel) {
+      const op::RunArgs args{pointers_.data() + ranges_[i].inputs, pointers_.data() + ranges_[i].outputs,
+                             ranges_[i].workspace};
+      const auto begin = step_us ? Clock::now() : Clock::time_point();
+      const Status status = s.kernel->Run(args);
+      if (step_us) (*step_us)[i] = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+      if (!status.ok()) return status.WithContext("node \"" + graph_.nodes[s.node].name + "\"");
+    }
+    if (options.capture) OPSNN_RETURN_IF_ERROR(Capture(s, options));
+  }
+  for (const auto& [v, index] : memory_.output_copies)
+    if (outputs[index]->bytes()) std::memcpy(outputs[index]->data(), AddressOf(v), outputs[index]->bytes());
+  return outputs;
+}
+
+}  // namespace opsnn::graph

@@ -1,0 +1,97 @@
+// Session: a loaded model, ready to be prepared for shapes and run.
+//
+// Loading does once what does not depend on shapes: constants, identities, batch norms folded into weights,
+// decomposed activations and norms recognised. Preparing for concrete input shapes then takes a few
+// milliseconds and no compilation: shapes are inferred (folding shape arithmetic by running it), edges are
+// put before the judge and fused, layouts assigned, every node planned to a kernel, memory laid out. Prepared
+// forms are kept in a byte-bounded LRU; packed weights are kept once per session and shared by all of them.
+//
+// Run may be called from several threads; runs of one prepared form queue behind each other.
+#ifndef OPSNN_GRAPH_SESSION_H_
+#define OPSNN_GRAPH_SESSION_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/knobs.h"
+#include "device/profile.h"
+#include "graph/ir/graph.h"
+#include "graph/pass_manager.h"
+#include "graph/prepared.h"
+
+namespace opsnn::graph {
+
+struct SessionOptions {
+  FusionMode fusion = GetKnobs().fusion;
+  NumericsPolicy policy = GetKnobs().policy;
+  std::string passes_off = GetKnobs().fusion_off;  // comma-separated names; unknown ones are an error
+  size_t cache_bytes = size_t{1} << 30;            // of all prepared forms together; the newest always stays
+};
+
+using Feeds = std::map<std::string, ConstTensor>;
+using Shapes = std::map<std::string, Dims>;
+
+struct RunOptions {
+  bool time_nodes = false;
+  // Called after each step with every value it produced, in logical order; slow, for verify and debugging.
+  std::function<void(const Node&, const std::string& value, ConstTensor)> capture;
+};
+
+struct RunResult {
+  std::vector<ConstTensor> outputs;  // in the model's order
+  std::vector<double> step_us;       // by prepared->steps(), with time_nodes
+  std::shared_ptr<const Prepared> prepared;
+};
+
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> Create(Graph imported, SessionOptions options = {});
+
+  // The border of the model: feeds and results in order, unknown dims as kUnknownDim with their names.
+  std::vector<const Value*> inputs() const;
+  std::vector<const Value*> outputs() const;
+
+  // Plans for these shapes (every input by name), or returns the plan made before. An error names input, what
+  // was given and what is allowed; or the node that does not accept these shapes.
+  Result<std::shared_ptr<const Prepared>> Prepare(const Shapes& shapes);
+  Result<RunResult> Run(const Feeds& feeds, const RunOptions& options = {});
+  // One decision per edge that could fuse, for any device; plans nothing.
+  Result<std::vector<plan::Decision>> Decide(const Shapes& shapes,
+                                             const device::DeviceProfile& profile) const;
+
+  const Graph& imported() const { return imported_; }  // as read, before any pass
+  const Graph& loaded() const { return loaded_; }      // after the passes of loading
+  const std::vector<PassStat>& load_stats() const { return load_stats_; }
+  const SessionOptions& options() const { return options_; }
+  size_t weight_bytes() const { return packs_.bytes(); }  // packed weights held now
+  size_t constant_bytes() const;                          // constants of the loaded graph
+
+ private:
+  Session(Graph imported, SessionOptions options)
+      : imported_(std::move(imported)), options_(std::move(options)) {}
+  Status Load();
+  Result<std::vector<Dims>> CheckShapes(const Shapes& shapes) const;
+  Result<Graph> Optimise(const std::vector<Dims>& dims, const device::DeviceProfile& profile,
+                         std::vector<PassStat>* stats) const;
+  Result<std::shared_ptr<const Prepared>> PrepareDims(const std::vector<Dims>& dims);
+
+  Graph imported_, loaded_;
+  SessionOptions options_;
+  std::vector<PassStat> load_stats_;
+  WeightPacks packs_;
+
+  struct Entry {
+    std::vector<Dims> dims;
+    std::shared_ptr<const Prepared> prepared;
+  };
+  std::mutex mutex_;          // guards cache_
+  std::vector<Entry> cache_;  // newest first
+};
+
+}  // namespace opsnn::graph
+
+#endif  // OPSNN_GRAPH_SESSION_H_

@@ -1,0 +1,176 @@
+#include "onnx/import.h"
+
+#include <unordered_set>
+#include <utility>
+
+#include "onnx/mapped_file.h"
+#include "onnx/model.h"
+#include "onnx/normalize.h"
+
+namespace opsnn::onnx {
+namespace {
+
+Result<graph::Value> InputValue(const ValueInfo& info) {
+  graph::Value v;
+  v.name = info.name;
+  const auto dtype = info.is_tensor && info.elem_type > 0 ? DTypeFromOnnx(info.elem_type) : std::nullopt;
+  if (!dtype)
+    return InvalidArgument(
+        "input \"%s\" is %s, which is not supported.", info.name.c_str(),
+        info.is_tensor ? ("a tensor of type " + DataTypeName(info.elem_type)).c_str() : "not a tensor");
+  if (info.dims.size() > kMaxRank)
+    return InvalidArgument("input \"%s\" has rank %zu; at most %d is supported.", info.name.c_str(),
+                           info.dims.size(), kMaxRank);
+  v.desc.dtype = *dtype;
+  v.desc.known_rank = info.has_shape;
+  v.desc.dims = Dims(std::span<const int64_t>(info.dims));
+  v.dim_names = info.dim_names;
+  return v;
+}
+
+class Importer {
+ public:
+  explicit Importer(Model model) : model_(std::move(model)), builder_(&graph_) {}
+
+  Result<graph::Graph> Run() {
+    graph_.name = model_.graph_name;
+    OPSNN_RETURN_IF_ERROR(FindOpset());
+    OPSNN_RETURN_IF_ERROR(AddBorder());
+    for (size_t i = 0; i < model_.nodes.size(); ++i) {
+      NodeDef& n = model_.nodes[i];
+      if (n.name.empty()) n.name = StrFormat("%s_%zu", n.op_type.c_str(), i);
+      const Status s = AddNode(n);
+      if (!s.ok()) return s.WithContext("node \"" + n.name + "\" (" + n.op_type + ")");
+    }
+    if (model_.outputs.empty()) return InvalidArgument("the graph has no outputs.");
+    for (const ValueInfo& o : model_.outputs) {
+      if (!builder_.Has(o.name))
+        return InvalidArgument("nothing produces the graph output \"%s\".", o.name.c_str());
+      OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, builder_.Find(o.name));
+      if (graph_.values[v].dim_names.empty() &&
+          static_cast<int>(o.dim_names.size()) == graph_.values[v].desc.dims.rank())
+        graph_.values[v].dim_names = o.dim_names;
+      graph_.outputs.push_back(v);
+    }
+    OPSNN_RETURN_IF_ERROR(graph_.Sort());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i)
+      graph_.nodes[i].origins = {static_cast<graph::NodeId>(i)};
+    return std::move(graph_);
+  }
+
+ private:
+  Status FindOpset() {
+    for (const auto& [domain, version] : model_.opsets)
+      if (domain.empty()) opset_ = version;
+    // Only files of the first IR versions have no opset; they mean 1.
+    if (opset_ == 0 && model_.ir_version < 3) opset_ = 1;
+    if (opset_ < 1) return InvalidArgument("the model does not say which ONNX opset it uses.");
+    return OkStatus();
+  }
+
+  Status AddBorder() {
+    for (auto& [name, tensor] : model_.initializers)
+      OPSNN_RETURN_IF_ERROR(builder_.Define(name, graph_.AddConstant(name, std::move(tensor))));
+    std::unordered_set<std::string> seen;
+    for (const ValueInfo& info : model_.inputs) {
+      if (!seen.insert(info.name).second)
+        return InvalidArgument("two inputs are named \"%s\".", info.name.c_str());
+      if (builder_.Has(info.name)) continue;  // an input with a default value: the initializer
+      OPSNN_ASSIGN_OR_RETURN(graph::Value v, InputValue(info));
+      graph_.inputs.push_back(graph_.AddValue(std::move(v)));
+      OPSNN_RETURN_IF_ERROR(builder_.Define(info.name, graph_.inputs.back()));
+    }
+    return OkStatus();
+  }
+
+  Status AddNode(NodeDef& n) {
+    if (!n.domain.empty()) {
+      int64_t version = 0;
+      for (const auto& [domain, v] : model_.opsets)
+        if (domain == n.domain) version = v;
+      return Errorf(Code::kNotImplemented, "operator %s (domain %s, opset %lld) is not supported.",
+                    n.op_type.c_str(), n.domain.c_str(), static_cast<long long>(version));
+    }
+    if (n.outputs.empty()) return InvalidArgument("it has no outputs.");
+    Call c{n.op_type, n.name, {}, std::move(n.outputs), std::move(n.attrs)};
+    for (const std::string& in : n.inputs) {
+      if (in.empty()) {
+        c.inputs.push_back(graph::kNoValue);
+        continue;
+      }
+      OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, builder_.Find(in));
+      c.inputs.push_back(v);
+    }
+    if (!op::FindOperator(c.op_type) || !n.unsupported_attr.empty()) {
+      // Operators that only exist in older opsets are renamed by Normalize; all others must be known.
+      if (c.op_type != "Constant" && c.op_type != "Upsample" && !op::FindOperator(c.op_type))
+        return Unknown(c.op_type);
+      if (!n.unsupported_attr.empty())
+        return Errorf(Code::kNotImplemented,
+                      "attribute \"%s\" is a subgraph, a sparse tensor or a type, which is not supported.",
+                      n.unsupported_attr.c_str());
+    }
+    while (c.outputs.size() > 1 && c.outputs.back().empty()) c.outputs.pop_back();
+    OPSNN_RETURN_IF_ERROR(CheckOperands(c));
+    OPSNN_RETURN_IF_ERROR(Normalize(builder_, c, opset_));
+    return c.op_type.empty() ? OkStatus() : builder_.Emit(std::move(c), opset_);
+  }
+
+  // Rules read input 0 and 1 of some operators without asking.
+  Status CheckOperands(const Call& c) {
+    const bool reads_none = c.op_type == "Constant";
+    if (!reads_none && !c.inputs.empty() && c.inputs[0] == graph::kNoValue)
+      return InvalidArgument("its first input is missing.");
+    for (const char* op : {"Softmax", "LogSoftmax", "Dropout", "Upsample", "Resize"})
+      if (c.op_type == op && c.inputs.empty()) return InvalidArgument("its first input is missing.");
+    if (opset_ <= 6 && c.attrs.Has("broadcast") && (c.inputs.size() < 2 || c.inputs[1] == graph::kNoValue))
+      return InvalidArgument("its second input is missing.");
+    return OkStatus();
+  }
+
+  Status Unknown(const std::string& op_type) const {
+    return Errorf(Code::kNotImplemented, "operator %s (domain ai.onnx, opset %lld) is not supported.",
+                  op_type.c_str(), static_cast<long long>(opset_));
+  }
+
+  Model model_;
+  graph::Graph graph_;
+  GraphBuilder builder_;
+  int64_t opset_ = 0;
+};
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+Result<graph::Graph> ImportBytes(std::string_view bytes, const std::string& folder) {
+  OPSNN_ASSIGN_OR_RETURN(Model model, ReadModel(bytes, folder));
+  return Importer(std::move(model)).Run();
+}
+
+Result<graph::Graph> ImportFile(const std::string& path) {
+  OPSNN_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  Result<graph::Graph> g = ImportBytes(file.bytes(), FolderOf(path));
+  if (!g.ok()) return g.status().WithContext(path);
+  if (g->name.empty()) g->name = path.substr(path.rfind('/') + 1);
+  return g;
+}
+
+Result<std::unique_ptr<graph::Session>> LoadSession(const std::string& path,
+                                                    const graph::SessionOptions& options) {
+  OPSNN_ASSIGN_OR_RETURN(graph::Graph g, ImportFile(path));
+  auto s = graph::Session::Create(std::move(g), options);
+  if (!s.ok()) return s.status().WithContext(path);
+  return s;
+}
+
+Result<std::unique_ptr<graph::Session>> LoadSessionFromBytes(std::string_view bytes,
+                                                             const graph::SessionOptions& options) {
+  OPSNN_ASSIGN_OR_RETURN(graph::Graph g, ImportBytes(bytes));
+  return graph::Session::Create(std::move(g), options);
+}
+
+}  // namespace opsnn::onnx

@@ -1,0 +1,262 @@
+#include <new>
+
+#include "onnx/model.h"
+#include "onnx/onnx_fields.h"
+#include "onnx/tensor_data.h"
+#include "onnx/wire.h"
+
+namespace opsnn::onnx {
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(const std::string& folder) : folder_(folder) {}
+
+  Model ReadModelProto(Message m) {
+    namespace f = field::ModelProto;
+    while (m.Next()) {
+      switch (m.field()) {
+        case f::ir_version:
+          model_.ir_version = m.Int();
+          break;
+        case f::producer_name:
+          model_.producer = m.String();
+          break;
+        case f::opset_import:
+          ReadOpset(m.Sub());
+          break;
+        case f::graph:
+          ReadGraph(m.Sub());
+          break;
+        default:
+          break;
+      }
+    }
+    return std::move(model_);
+  }
+
+ private:
+  void ReadOpset(Message m) {
+    std::string domain;
+    int64_t version = 0;
+    while (m.Next()) {
+      if (m.field() == field::OperatorSetIdProto::domain) domain = m.String();
+      if (m.field() == field::OperatorSetIdProto::version) version = m.Int();
+    }
+    model_.opsets.emplace_back(domain == "ai.onnx" ? "" : domain, version);
+  }
+
+  void ReadGraph(Message m) {
+    namespace f = field::GraphProto;
+    model_.has_graph = true;
+    while (m.Next()) {
+      switch (m.field()) {
+        case f::name:
+          model_.graph_name = m.String();
+          break;
+        case f::node:
+          model_.nodes.push_back(ReadNode(m.Sub()));
+          break;
+        case f::initializer:
+          model_.initializers.push_back(ReadTensor(m.Sub(), folder_));
+          break;
+        case f::input:
+          model_.inputs.push_back(ReadValueInfo(m.Sub()));
+          break;
+        case f::output:
+          model_.outputs.push_back(ReadValueInfo(m.Sub()));
+          break;
+        case f::sparse_initializer:
+          throw ReadError{InvalidArgument("the model has sparse initializers, which are not supported.")};
+        default:
+          break;
+      }
+    }
+  }
+
+  NodeDef ReadNode(Message m) {
+    namespace f = field::NodeProto;
+    NodeDef n;
+    while (m.Next()) {
+      switch (m.field()) {
+        case f::input:
+          n.inputs.push_back(m.String());
+          break;
+        case f::output:
+          n.outputs.push_back(m.String());
+          break;
+        case f::name:
+          n.name = m.String();
+          break;
+        case f::op_type:
+          n.op_type = m.String();
+          break;
+        case f::domain:
+          n.domain = m.String();
+          break;
+        case f::attribute:
+          ReadAttribute(m.Sub(), &n);
+          break;
+        default:
+          break;
+      }
+    }
+    if (n.domain == "ai.onnx") n.domain.clear();
+    return n;
+  }
+
+  // The schema says which member is set through `type`; early writers left it out, so the member that is
+  // there decides where it is missing.
+  void ReadAttribute(Message m, NodeDef* n) {
+    namespace f = field::AttributeProto;
+    std::string name;
+    int64_t type = 0;
+    op::AttrValue value = int64_t{0};
+    bool has_value = false, unsupported = false;
+    std::vector<int64_t> ints;
+    std::vector<float> floats;
+    std::vector<std::string> strings;
+    const auto set = [&](op::AttrValue v) { value = std::move(v), has_value = true; };
+    while (m.Next()) {
+      switch (m.field()) {
+        case f::name:
+          name = m.String();
+          break;
+        case f::type:
+          type = m.Int();
+          break;
+        case f::f:
+          set(static_cast<double>(m.Float()));
+          break;
+        case f::i:
+          set(m.Int());
+          break;
+        case f::s:
+          set(m.String());
+          break;
+        case f::t:
+          set(ReadTensor(m.Sub(), folder_).second);
+          break;
+        case f::ints:
+          m.Append(&ints);
+          break;
+        case f::floats:
+          m.Append(&floats);
+          break;
+        case f::strings:
+          strings.push_back(m.String());
+          break;
+        case f::g:
+        case f::graphs:
+        case f::tensors:
+        case f::tp:
+        case f::type_protos:
+        case f::sparse_tensor:
+        case f::sparse_tensors:
+        case f::ref_attr_name:
+          unsupported = true;
+          break;
+        default:
+          break;
+      }
+    }
+    // AttributeType values of the schema: 6 FLOATS, 7 INTS, 8 STRINGS, 1 FLOAT, 2 INT, 3 STRING; a proto3
+    // writer leaves out a zero, an empty string and an empty list.
+    if (unsupported) {
+      n->unsupported_attr = name;
+    } else if (!floats.empty() || type == 6) {
+      n->attrs.Set(name, std::vector<double>(floats.begin(), floats.end()));
+    } else if (!ints.empty() || type == 7) {
+      n->attrs.Set(name, std::move(ints));
+    } else if (!strings.empty() || type == 8) {
+      n->attrs.Set(name, std::move(strings));
+    } else if (has_value) {
+      n->attrs.Set(name, std::move(value));
+    } else if (type == 1) {
+      n->attrs.Set(name, 0.0);
+    } else if (type == 2) {
+      n->attrs.Set(name, int64_t{0});
+    } else if (type == 3) {
+      n->attrs.Set(name, std::string());
+    }
+  }
+
+  ValueInfo ReadValueInfo(Message m) {
+    ValueInfo v;
+    while (m.Next()) {
+      if (m.field() == field::ValueInfoProto::name) v.name = m.String();
+      if (m.field() == field::ValueInfoProto::type) ReadType(m.Sub(), &v);
+    }
+    return v;
+  }
+
+  void ReadType(Message m, ValueInfo* v) {
+    namespace f = field::TypeProto;
+    while (m.Next()) {
+      switch (m.field()) {
+        case f::tensor_type:
+          ReadTensorType(m.Sub(), v);
+          break;
+        case f::sequence_type:
+        case f::map_type:
+        case f::optional_type:
+        case f::sparse_tensor_type:
+          v->is_tensor = false;
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  void ReadTensorType(Message m, ValueInfo* v) {
+    while (m.Next()) {
+      if (m.field() == field::TypeProto_Tensor::elem_type) v->elem_type = static_cast<int>(m.Int());
+      if (m.field() != field::TypeProto_Tensor::shape) continue;
+      v->has_shape = true;
+      Message shape = m.Sub();
+      while (shape.Next())
+        if (shape.field() == field::TensorShapeProto::dim) ReadDim(shape.Sub(), v);
+    }
+  }
+
+  void ReadDim(Message m, ValueInfo* v) {
+    int64_t size = kUnknownDim;
+    std::string param;
+    while (m.Next()) {
+      if (m.field() == field::TensorShapeProto_Dimension::dim_value) size = m.Int();
+      if (m.field() == field::TensorShapeProto_Dimension::dim_param) param = m.String();
+    }
+    if (size < 0) size = kUnknownDim;  // some exporters write -1 for "any"
+    v->dims.push_back(size);
+    v->dim_names.push_back(size == kUnknownDim ? param : "");
+  }
+
+  const std::string& folder_;
+  Model model_;
+};
+
+}  // namespace
+
+Result<Model> ReadModel(std::string_view bytes, const std::string& folder) {
+  if (bytes.empty()) return InvalidArgument("the model is empty (0 bytes).");
+  try {
+    Model m = Reader(folder).ReadModelProto(Message(bytes));
+    if (!m.has_graph) return InvalidArgument("the bytes are not a valid ONNX model (there is no graph).");
+    return m;
+  } catch (const ReadError& e) {
+    return e.status;
+  } catch (const std::bad_alloc&) {
+    return Errorf(Code::kRuntime, "no memory for the model.");
+  }
+}
+
+std::string DataTypeName(int64_t t) {
+  static constexpr const char* kNames[] = {
+      "undefined", "float",   "uint8",  "int8",   "uint16", "int16",     "int32",      "int64",   "string",
+      "bool",      "float16", "double", "uint32", "uint64", "complex64", "complex128", "bfloat16"};
+  if (t >= 0 && t < static_cast<int64_t>(std::size(kNames))) return kNames[t];
+  return StrFormat("%lld (unknown)", static_cast<long long>(t));
+}
+
+}  // namespace opsnn::onnx
