@@ -1,0 +1,109 @@
+#include "device/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/buffer.h"
+#include "base/parallel.h"
+#include "device/measure_kernels.h"
+
+namespace opsnn::device {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Results land here so that the compiler cannot drop the loops that made them.
+volatile double g_sink;
+
+double SecondsOf(FunctionRef<void()> body) {
+  const Clock::time_point begin = Clock::now();
+  body();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The best of several runs: anything slower was disturbed.
+double BestSeconds(int runs, FunctionRef<void()> body) {
+  double best = 1e30;
+  for (int i = 0; i < runs; ++i) best = std::min(best, SecondsOf(body));
+  return std::max(best, 1e-9);
+}
+
+double ClockGhz() {
+  constexpr int64_t kIterations = 200000;  // 0.2 ms at 3 GHz
+  constexpr double kCyclesPerMultiply = 3;
+  uint64_t factor = 0x9E3779B97F4A7C15u;
+  const double s = BestSeconds(5, [&] {
+    factor |= RunMultiplyChain(kIterations, factor) | 1;
+    g_sink = static_cast<double>(factor);
+  });
+  return kCyclesPerMultiply * kIterations / s * 1e-9;
+}
+
+double FmaGflops() {
+  double flops = 0;
+  // The first runs also give the processor time to switch its wide units on.
+  const double s = BestSeconds(6, [&] { g_sink = RunMultiplyAdds(100000, &flops); });
+  return flops / s * 1e-9;
+}
+
+// Read rate over `bytes` of a buffer, touched often enough to last about a third of a millisecond.
+double ReadGbps(const float* p, int64_t bytes, double expected_gbps) {
+  const size_t n = static_cast<size_t>(bytes) / sizeof(float) / 1024 * 1024;
+  const int repeats =
+      std::max(1, static_cast<int>(expected_gbps * 1e9 * 0.3e-3 / static_cast<double>(bytes)));
+  const double s = BestSeconds(6, [&] {
+    float sum = 0;
+    for (int r = 0; r < repeats; ++r) sum += RunRead(p, n);
+    g_sink = static_cast<double>(sum);
+  });
+  return static_cast<double>(n * sizeof(float)) * repeats / s * 1e-9;
+}
+
+double AllCoresReadGbps(const float* p, int64_t bytes, int cores) {
+  const size_t slice = static_cast<size_t>(bytes) / sizeof(float) / static_cast<size_t>(cores) / 1024 * 1024;
+  const double s = BestSeconds(2, [&] {
+    ParallelFor(cores, [&](int64_t i, int) {
+      g_sink = static_cast<double>(RunRead(p + static_cast<size_t>(i) * slice, slice));
+    });
+  });
+  return static_cast<double>(slice * sizeof(float)) * cores / s * 1e-9;
+}
+
+}  // namespace
+
+HostRates MeasureHost(int64_t l1d_bytes, int64_t l2_bytes, int64_t l3_bytes, int cores) {
+  HostRates r;
+  r.clock_ghz = ClockGhz();
+  r.fma_gflops = FmaGflops();
+
+  // Memory: larger than what this process can expect to keep in a shared cache, small enough to be quick.
+  constexpr int64_t kMinMemory = 48 << 20, kMaxMemory = 96 << 20;
+  const int64_t memory = std::clamp(2 * l3_bytes, kMinMemory, kMaxMemory);
+  const AlignedBuffer buffer(static_cast<size_t>(memory));
+  if (!buffer) return r;
+  const float* p = buffer.as<float>();
+  std::memset(buffer.data(), 0, buffer.bytes());
+
+  r.dram_read_gbps = ReadGbps(p, memory, 1);
+  const size_t half = static_cast<size_t>(memory) / 2 / sizeof(float) / 1024 * 1024;
+  const double copy = BestSeconds(2, [&] { RunStreamingCopy(p, buffer.as<float>() + half, half); });
+  r.dram_copy_gbps = 2.0 * static_cast<double>(half * sizeof(float)) / copy * 1e-9;
+  r.dram_total_gbps = cores > 1 ? AllCoresReadGbps(p, memory, cores) : r.dram_read_gbps;
+
+  r.l1d_gbps = ReadGbps(p, l1d_bytes / 2, 100);
+  r.l2_gbps = ReadGbps(p, l2_bytes / 2, 50);
+  // Well above the private cache, well below a shared one that others use too.
+  r.l3_gbps =
+      ReadGbps(p, std::clamp(4 * l2_bytes, int64_t{1} << 20, std::max(l3_bytes / 2, int64_t{1} << 20)), 20);
+
+  if (cores > 1) {
+    constexpr int kRounds = 50;
+    r.sync_us = 1e6 / kRounds * BestSeconds(4, [&] {
+                  for (int i = 0; i < kRounds; ++i) ParallelFor(cores, [](int64_t, int) {});
+                });
+  }
+  return r;
+}
+
+}  // namespace opsnn::device
