@@ -77,15 +77,6 @@ int64_t SliceOffset(const SliceIndexParams& p, int64_t t) {
   return at * p.slice_bytes;
 }
 
-Status CheckTuples(const SliceIndexParams& p) {
-  const int k = p.bounds.rank();
-  for (int64_t t = 0; t < p.indices.count; ++t) {
-    const int64_t size = p.bounds[static_cast<int>(t % k)];
-    if (p.indices[t] < -size || p.indices[t] >= size) return Outside(p.indices, t, size);
-  }
-  return OkStatus();
-}
-
 }  // namespace
 
 Status CheckIndices(const IndexArray& indices, int64_t size) {
@@ -135,6 +126,15 @@ Status GatherElements(const GatherElementsParams& p) {
   ParallelFor((rows + group - 1) / group, [&](int64_t t, int) {
     for (int64_t r = t * group; r < std::min(rows, (t + 1) * group); ++r) run_row(r);
   });
+  return OkStatus();
+}
+
+Status CheckTuples(const SliceIndexParams& p) {
+  const int k = p.bounds.rank();
+  for (int64_t t = 0; t < p.indices.count; ++t) {
+    const int64_t size = p.bounds[static_cast<int>(t % k)];
+    if (p.indices[t] < -size || p.indices[t] >= size) return Outside(p.indices, t, size);
+  }
   return OkStatus();
 }
 

@@ -52,6 +52,8 @@ struct SliceIndexParams {
   Dims bounds;
   IndexArray indices;  // (batches, tuples, k)
 };
+// Are all tuples within bounds?
+Status CheckTuples(const SliceIndexParams& p);
 // dst (batches, tuples, slice).
 Status GatherNd(const SliceIndexParams& p, const void* src, void* dst);
 // Writes updates (batches, tuples, slice) into dst, in order: where a tuple repeats, the last one stays.
