@@ -49,6 +49,10 @@ PackSource Columns(const Operand& b, int64_t batch) {
   return s;
 }
 
+// Rows of a tile on the direct path: as many as the caches hold beside B.
+int64_t DirectRows(const Params& p) { return (p.blocking.direct_floats - p.k * p.n) / (p.k + p.n); }
+constexpr int64_t kMinDirectRows = 64;
+
 bool IsUnitF32(const Operand& x) {
   return x.dtype == DType::kF32 && (x.row_stride == 1 || x.col_stride == 1);
 }
@@ -89,7 +93,7 @@ void SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
   g.b_row_stride = nr;
   g.b_panel_stride = nr * g.depth;
   if (job.path == Path::kPacked) {
-    g.b = job.packed + k0 * job.packed_width + (first - job.packed_col) * g.depth;
+    g.b = job.packed + k0 * job.packed_width + first * g.depth;
     return;
   }
   const PackSource b = Columns(p.b, t.batch).At(first, k0);
@@ -117,6 +121,20 @@ int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
   return cols;
 }
 
+// The lines of B that will be packed after columns [col, col + cols) of the K block at k0.
+Lines NextLines(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, int64_t depth) {
+  const Params& p = *job.p;
+  if (job.path != Path::kPanel) return {};
+  int64_t next = col + cols;
+  if (next >= t.cols) next = 0, k0 += depth;
+  if (k0 >= p.k) return {};
+  const PackSource b = Columns(p.b, t.batch).At(t.col + next, k0);
+  const int64_t size = static_cast<int64_t>(SizeOf(p.b.dtype)), width = std::min(t.cols - next, cols);
+  if (b.i_stride == 1) return Lines(b.data, b.k_stride * size, std::min(depth, p.k - k0), width * size);
+  if (b.k_stride == 1) return Lines(b.data, b.i_stride * size, width, std::min(depth, p.k - k0) * size);
+  return {};
+}
+
 void RunTile(const Job& job, const Tile& t) {
   const Params& p = *job.p;
   float* c = p.c ? p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col : nullptr;
@@ -140,6 +158,8 @@ void RunTile(const Job& job, const Tile& t) {
       g.cols = GroupCols(job, t.cols - j, block_pass);
       SetB(job, t, k0, j, g.cols, g);
       g.c = c + j;
+      g.next = NextLines(job, t, k0, j, g.cols, g.depth);
+      g.next_c = j + g.cols < t.cols ? g.c + g.cols : c;
       if (last) g.finish = TilePart(p.epilogue, t.col + j);
       for (g.p0 = 0; g.p0 < g.panels.count; g.p0 = g.p1) {
         g.p1 = std::min(g.panels.count, g.p0 + panels);
@@ -156,24 +176,24 @@ void RunTile(const Job& job, const Tile& t) {
 // The grid of tiles over rows x cols x batch. Tiles follow the blocking; with several threads they are made
 // smaller until each thread has a few. The cut changes no result.
 struct Grid {
-  int64_t tm = 0, tn = 0, rows = 0, cols = 0, row0 = 0, col0 = 0;
+  int64_t tm = 0, tn = 0, rows = 0, cols = 0;
   int64_t nm = 0, nn = 0;
   Tile At(int64_t index, int64_t batch) const {
     Tile t;
     t.batch = batch;
-    const int64_t i = index / nn * tm, j = index % nn * tn;
-    t.row = row0 + i, t.rows = std::min(tm, rows - i);
-    t.col = col0 + j, t.cols = std::min(tn, cols - j);
+    t.row = index / nn * tm, t.rows = std::min(tm, rows - t.row);
+    t.col = index % nn * tn, t.cols = std::min(tn, cols - t.col);
     return t;
   }
 };
 
-Grid MakeGrid(const Job& job, int64_t cols, int64_t batch) {
+Grid MakeGrid(const Job& job, int64_t batch) {
   const Params& p = *job.p;
-  const int64_t mr = job.micro.mr, nr = job.micro.nr;
+  const int64_t mr = job.micro.mr, nr = job.micro.nr, cols = p.n;
   Grid g;
-  g.rows = p.m, g.cols = cols, g.col0 = job.packed_col;
-  g.nm = std::max<int64_t>(1, CeilDiv(p.m, p.blocking.mc));
+  g.rows = p.m, g.cols = p.n;
+  const int64_t rows = job.path == Path::kDirect ? std::max(DirectRows(p), kMinDirectRows) : p.blocking.mc;
+  g.nm = CeilDiv(p.m, rows);
   g.nn = p.c ? 1 : CeilDiv(cols, kMaxScratchCols);
   const int64_t work = p.m * cols * std::max<int64_t>(p.k, 1);
   const int64_t threads = work * batch < kParallelWork ? 1 : ThreadsAvailable();
@@ -200,25 +220,18 @@ void ForEach(int64_t n, int64_t work, FunctionRef<void(int64_t)> fn) {
   }
 }
 
-// kDirect and kPanel: nothing shared, so all batches and tiles are one set of tasks; small ones go in groups.
-void RunUnshared(const Job& job) {
+// All batches and tiles are one set of tasks; small ones go in groups.
+void RunTiles(const Job& job, int64_t first_batch, int64_t batches) {
   const Params& p = *job.p;
-  const Grid grid = MakeGrid(job, p.n, p.batch);
-  const int64_t tiles = grid.nm * grid.nn, total = tiles * p.batch;
+  const Grid grid = MakeGrid(job, batches);
+  const int64_t tiles = grid.nm * grid.nn, total = tiles * batches;
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
   const int64_t group = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, work / tiles), 1, total);
-  ForEach(CeilDiv(total, group), work * p.batch, [&](int64_t task) {
+  ForEach(CeilDiv(total, group), work * batches, [&](int64_t task) {
     for (int64_t i = task * group; i < std::min(total, (task + 1) * group); ++i) {
-      RunTile(job, grid.At(i % tiles, i / tiles));
+      RunTile(job, grid.At(i % tiles, first_batch + i / tiles));
     }
   });
-}
-
-void RunPackedColumns(Job& job, int64_t batch, int64_t batches, int64_t cols) {
-  const Params& p = *job.p;
-  const Grid grid = MakeGrid(job, cols, batches);
-  const int64_t tiles = grid.nm * grid.nn, work = p.m * cols * std::max<int64_t>(p.k, 1) * batches;
-  ForEach(tiles * batches, work, [&](int64_t i) { RunTile(job, grid.At(i % tiles, batch + i / tiles)); });
 }
 
 void RunAhead(Job& job) {
@@ -227,37 +240,10 @@ void RunAhead(Job& job) {
   assert(b.k == p.k && b.n == p.n && b.tier == isa::ActiveTier());
   job.k_step = b.kc;
   job.packed_width = RoundUp(p.n, job.micro.nr);
-  const float* data = b.data.as<float>();
-  if (b.batch == 1) {
-    job.packed = data;
-    RunPackedColumns(job, 0, p.batch, p.n);
-  } else {
-    for (int64_t i = 0; i < p.batch; ++i) {
-      job.packed = data + i * p.k * job.packed_width;
-      RunPackedColumns(job, i, 1, p.n);
-    }
-  }
-}
-
-void RunShared(Job& job) {
-  const Params& p = *job.p;
-  const int64_t nr = job.micro.nr, nc = RoundUp(std::min(p.blocking.nc, p.n), nr);
-  float* slab = static_cast<float*>(p.workspace);
-  if (!slab) slab = ThreadScratch(Scratch::kShared, nc * p.k);
-  job.packed = slab;
-  const int64_t batches = p.b.batch_stride == 0 ? p.batch : 1;  // that share one B
-  for (int64_t batch = 0; batch < p.batch; batch += batches) {
-    const PackSource columns = Columns(p.b, batch);
-    for (int64_t col = 0; col < p.n; col += nc) {
-      const int64_t cols = std::min(nc, p.n - col);
-      job.packed_col = col;
-      job.packed_width = RoundUp(cols, nr);
-      const PackSource from = columns.At(col, 0);
-      ForEach(CeilDiv(cols, nr), cols * p.k * 16, [&](int64_t panel) {
-        PackStrip(from, p.k, cols, job.packed_width, panel, job.k_step, nr, slab);
-      });
-      RunPackedColumns(job, batch, batches, cols);
-    }
+  const int64_t batches = b.batch == 1 ? p.batch : 1;  // that share one B
+  for (int64_t i = 0; i < p.batch; i += batches) {
+    job.packed = b.data.as<float>() + (b.batch == 1 ? 0 : i) * p.k * job.packed_width;
+    RunTiles(job, i, batches);
   }
 }
 
@@ -269,6 +255,14 @@ bool CanGemv(const Params& p) {
 
 bool CanDirect(const Params& p) { return !p.packed_b && p.b.dtype == DType::kF32 && p.b.col_stride == 1; }
 
+// In place, a tile of rows must leave room for B in the core's own caches; and the rows of A that a tile
+// reads side by side must not fall into the same few sets of L1 (strides of a multiple of half its 4 KiB
+// ways).
+bool DirectPays(const Params& p) {
+  if (!IsUnitF32(p.a) || DirectRows(p) < std::min<int64_t>(p.m, kMinDirectRows)) return false;
+  return p.a.col_stride != 1 || p.m == 1 || p.k < 2 || p.a.row_stride * 4 % 2048 != 0;
+}
+
 }  // namespace
 
 const char* Name(Path path) {
@@ -278,20 +272,13 @@ const char* Name(Path path) {
 
 Path ChoosePath(const Params& p) {
   if (p.packed_b) return Path::kPacked;
-  if (p.path == Path::kGemv ? CanGemv(p) : p.path == Path::kDirect ? CanDirect(p) : p.path != Path::kAuto) {
+  if (p.path == Path::kPanel || (p.path == Path::kGemv && CanGemv(p)) ||
+      (p.path == Path::kDirect && CanDirect(p))) {
     return p.path;
   }
   if (CanGemv(p)) return Path::kGemv;
-  const int64_t row_panel = TileFor(isa::ActiveTier()).mr * p.k;
-  if (CanDirect(p) && IsUnitF32(p.a) && p.k * p.n + row_panel <= p.blocking.direct_floats)
-    return Path::kDirect;
-  return p.m <= p.blocking.mc ? Path::kPanel : Path::kPacked;
-}
-
-size_t WorkspaceBytes(const Params& p) {
-  if (p.packed_b || ChoosePath(p) != Path::kPacked || p.m == 0 || p.n == 0) return 0;
-  const int64_t nr = TileFor(isa::ActiveTier()).nr;
-  return static_cast<size_t>(RoundUp(std::min(p.blocking.nc, p.n), nr) * p.k) * sizeof(float);
+  if (CanDirect(p) && DirectPays(p)) return Path::kDirect;
+  return Path::kPanel;
 }
 
 std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int64_t batch,
@@ -321,12 +308,10 @@ void Run(const Params& p) {
   job.k_step = KStep(p.k, p.blocking.kc);
   if (job.path == Path::kGemv) {
     RunGemv(p);
-  } else if (job.path != Path::kPacked) {
-    RunUnshared(job);
   } else if (p.packed_b) {
     RunAhead(job);
   } else {
-    RunShared(job);
+    RunTiles(job, 0, p.batch);
   }
 }
 

@@ -50,8 +50,6 @@ void BM_Gemm(benchmark::State& state) {
     packed = PackB(p.b, s.k, s.n, 1, p.blocking);
     p.packed_b = packed.get();
   }
-  AlignedBuffer workspace(WorkspaceBytes(p));
-  p.workspace = workspace.data();
   Run(p);
   if (!Verify(a, b, c, s)) return state.SkipWithError("wrong result");
   std::vector<double> times;

@@ -36,6 +36,24 @@ struct TileFinish {
   float lo = 0, hi = 0;
 };
 
+// Cache lines of `rows` rows to prefetch, in order.
+struct Lines {
+  const char* row = nullptr;
+  int64_t row_bytes = 0, per_row = 0, line = 0, left = 0;
+  Lines() = default;
+  Lines(const void* first, int64_t stride_bytes, int64_t rows, int64_t bytes)
+      : row(static_cast<const char*>(first)),
+        row_bytes(stride_bytes),
+        per_row(CeilDiv(bytes, 64)),
+        left(rows * per_row) {}
+  const char* Next() {
+    const char* p = row + line * 64;
+    --left;
+    if (++line == per_row) line = 0, row += row_bytes;
+    return p;
+  }
+};
+
 // rows [Start(p0), Start(p1)) x [0, cols) of C (+)= A x B over `depth`.
 struct BlockArgs {
   RowPanels panels;
@@ -50,6 +68,8 @@ struct BlockArgs {
   int64_t ldc = 0;
   bool accumulate = false;  // continue the sums already in C
   TileFinish finish;
+  Lines next;  // what will be needed after this block
+  const float* next_c = nullptr;
 };
 void MacroBlock(const BlockArgs& args);
 
@@ -89,7 +109,7 @@ void GemvDots(const GemvArgs& args, int64_t c_col_stride);
 void RunGemv(const Params& p);
 
 // Memory of this thread that lives until the thread ends; one buffer per use.
-enum class Scratch : uint8_t { kA, kB, kC, kShared, kCount };
+enum class Scratch : uint8_t { kA, kB, kC, kConvert, kCount };
 float* ThreadScratch(Scratch use, int64_t floats);
 
 // The epilogue on rows x cols of C that are still in cache; `c` is its first element, (row, col) its

@@ -21,6 +21,17 @@ constexpr int kMr = kLanes == 16 ? 14 : 6;
 constexpr int kNv = 2;
 constexpr int kNr = kNv * kLanes;
 
+// What the next tiles will need and hardware prefetchers do not foresee: the rows of the next tile of C, and
+// a share of the lines that the next panel of B is made from. Asked for line by line between pieces of the
+// sum; a burst would stall it.
+struct Ahead {
+  const float* c = nullptr;
+  int64_t ldc = 0, c_rows = 0;
+  Lines* b = nullptr;
+  int64_t b_lines = 0;
+};
+constexpr int64_t kPiece = 16;  // steps of k between two groups of prefetches: some 200 cycles
+
 struct MicroArgs {
   const float* a;
   int64_t a_stride;
@@ -32,6 +43,7 @@ struct MicroArgs {
   bool accumulate;
   const TileFinish* finish;
   const float* bias;
+  Ahead ahead;
 };
 
 template <int MR, int NV>
@@ -88,24 +100,44 @@ HWY_INLINE void StoreTile(const MicroArgs& g, V (&acc)[MR][NV]) {
   }
 }
 
+template <int MR, int NV>
+HWY_INLINE void StepUnitRow(const float* a, const float* b, V (&acc)[MR][NV]) {
+  const D d;
+  V bk[NV];
+#pragma GCC unroll 4
+  for (int j = 0; j < NV; ++j) bk[j] = hn::LoadU(d, b + j * kLanes);
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    const V ai = hn::Set(d, a[i]);
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(ai, bk[j], acc[i][j]);
+  }
+}
+
 // acc += A panel x B panel, A read at a[k * stride + i]: packed panels (stride MR) and transposed operands.
 template <int MR, int NV>
 HWY_INLINE void MulUnitRow(const MicroArgs& g, V (&acc)[MR][NV]) {
-  const D d;
   const float* a = g.a;
   const float* b = g.b;
-  for (int64_t k = 0; k < g.depth; ++k) {
-    V bk[NV];
-#pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) bk[j] = hn::LoadU(d, b + j * kLanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-      const V ai = hn::Set(d, a[i]);
-#pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(ai, bk[j], acc[i][j]);
+  const int64_t pieces = g.depth / kPiece;
+  if (pieces > 0) {
+    const float* c = g.ahead.c;
+    Lines next_b = *g.ahead.b;
+    int64_t c_left = g.ahead.c_rows, b_left = g.ahead.b_lines;
+    const int64_t c_step = (c_left + pieces - 1) / pieces, b_step = (b_left + pieces - 1) / pieces;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      for (int64_t i = std::min(c_step, c_left); i > 0; --i, --c_left, c += g.ahead.ldc) {
+        __builtin_prefetch(c, 1, 3);
+        __builtin_prefetch(c + NV * kLanes - 1, 1, 3);
+      }
+      for (int64_t i = std::min(b_step, b_left); i > 0; --i, --b_left)
+        __builtin_prefetch(next_b.Next(), 0, 2);
+      for (int64_t k = 0; k < kPiece; ++k, a += g.a_stride, b += g.b_stride) StepUnitRow<MR, NV>(a, b, acc);
     }
-    a += g.a_stride;
-    b += g.b_stride;
+    *g.ahead.b = next_b;
+  }
+  for (int64_t k = pieces * kPiece; k < g.depth; ++k, a += g.a_stride, b += g.b_stride) {
+    StepUnitRow<MR, NV>(a, b, acc);
   }
 }
 
@@ -177,11 +209,17 @@ void MacroBlockKernel(const BlockArgs& g) {
   m.depth = g.depth;
   m.accumulate = g.accumulate;
   m.finish = &g.finish;
+  m.ahead.ldc = g.ldc;
   for (int64_t j = 0, panel = 0; j < g.cols; j += kNr, ++panel) {
     m.cols = std::min<int64_t>(kNr, g.cols - j);
     m.b = g.b + panel * g.b_panel_stride;
     m.bias = g.finish.bias ? g.finish.bias + j : nullptr;
     const MicroFn* fns = kTable.fn[g.a_layout != ALayout::kUnitK][m.cols > kLanes];
+    const bool last_panel = j + kNr >= g.cols;
+    Lines lines =
+        last_panel || g.b_row_stride != kNr ? g.next : Lines(m.b + g.b_panel_stride, 0, 1, 4 * kNr * g.depth);
+    const int64_t share = CeilDiv(lines.left, g.p1 - g.p0);
+    m.ahead.b = &lines;
     for (int64_t p = g.p0; p < g.p1; ++p) {
       const int64_t row = g.panels.Start(p), height = g.panels.Height(p);
       m.a = g.a + (g.a_layout == ALayout::kPacked  ? row * g.depth
@@ -189,6 +227,10 @@ void MacroBlockKernel(const BlockArgs& g) {
                                                    : row);
       m.a_stride = g.a_layout == ALayout::kPacked ? height : g.a_stride;
       m.c = g.c + row * g.ldc + j;
+      m.ahead.c_rows = g.panels.Height(p + 1 < g.p1 ? p + 1 : g.p0);
+      m.ahead.c = p + 1 < g.p1 ? m.c + height * g.ldc : g.c + g.panels.Start(g.p0) * g.ldc + j + kNr;
+      if (last_panel && p + 1 == g.p1) m.ahead.c = g.next_c;
+      m.ahead.b_lines = std::min(share, lines.left);
       fns[height - 1](m);
     }
   }

@@ -1,13 +1,14 @@
 // Packing of any strides into k-major panels.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/pack.cc"
+#include <algorithm>
 #include <cstring>
 
-#include "base/half.h"
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
 #include "kernels/gemm/internal.h"
 #include "kernels/gemm/tail-inl.h"
+#include "vector/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace opsnn::gemm::HWY_NAMESPACE {
@@ -115,12 +116,22 @@ namespace opsnn::gemm {
 OPSNN_TIER_TABLE(PackF32Kernel);
 
 namespace {
-template <typename H>
-void PackHalf(const PackSource& s, int64_t width, int64_t depth, float* dst, int64_t ld) {
-  const H* src = static_cast<const H*>(s.data);
+// Widens whole rows of the source first, so that the half types need no packing loops of their own.
+void PackConverted(const PackSource& s, int64_t width, int64_t depth, float* dst, int64_t ld) {
+  const int64_t size = static_cast<int64_t>(SizeOf(s.dtype));
+  const char* src = static_cast<const char*>(s.data);
+  if (s.k_stride == 1 && s.i_stride != 1) {
+    float* rows = ThreadScratch(Scratch::kConvert, width * depth);
+    for (int64_t i = 0; i < width; ++i) {
+      vector::LoadConvert(s.dtype, src + i * s.i_stride * size, 1, ComputeType::kF32, rows + i * depth,
+                          depth);
+    }
+    return PackPanel({rows, DType::kF32, depth, 1}, width, depth, dst, ld);
+  }
   for (int64_t k = 0; k < depth; ++k) {
-    for (int64_t i = 0; i < width; ++i) dst[k * ld + i] = ToFloat(src[i * s.i_stride + k * s.k_stride]);
-    for (int64_t i = width; i < ld; ++i) dst[k * ld + i] = 0;
+    vector::LoadConvert(s.dtype, src + k * s.k_stride * size, s.i_stride, ComputeType::kF32, dst + k * ld,
+                        width);
+    std::fill(dst + k * ld + width, dst + (k + 1) * ld, 0.0f);
   }
 }
 }  // namespace
@@ -128,10 +139,8 @@ void PackHalf(const PackSource& s, int64_t width, int64_t depth, float* dst, int
 void PackPanel(const PackSource& source, int64_t width, int64_t depth, float* dst, int64_t ld) {
   if (source.dtype == DType::kF32) {
     OPSNN_TIER_CALL(PackF32Kernel)(source, width, depth, dst, ld);
-  } else if (source.dtype == DType::kF16) {
-    PackHalf<F16>(source, width, depth, dst, ld);
   } else {
-    PackHalf<BF16>(source, width, depth, dst, ld);
+    PackConverted(source, width, depth, dst, ld);
   }
 }
 }  // namespace opsnn::gemm

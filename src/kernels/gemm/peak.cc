@@ -38,10 +38,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace opsnn::gemm {
 OPSNN_TIER_TABLE(FmaLoop);
-double FmaPeak() {
+double FmaPeak(int samples) {
   float sink[3] = {0.5f, 0.25f, 0};
   double best = 0;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < samples; ++i) {
     const auto t0 = std::chrono::steady_clock::now();
     const double flops = OPSNN_TIER_CALL(FmaLoop)(300000, sink);
     const double t = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();

@@ -1,0 +1,326 @@
+#include "kernels/gemm/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "testing/testing.h"
+
+namespace opsnn::gemm {
+namespace {
+
+using opsnn::testing::Compare;
+using opsnn::testing::ContractionTolerance;
+using opsnn::testing::FuzzFor;
+using opsnn::testing::GuardedTensor;
+using opsnn::testing::ReadElement;
+using opsnn::testing::Rng;
+
+constexpr Path kAllPaths[] = {Path::kAuto, Path::kGemv, Path::kDirect, Path::kPanel};
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// A matrix operand of logical (batch, rows, cols), stored as it is or transposed, with or without gaps.
+struct Matrix {
+  Matrix(DType t, int64_t batch, int64_t rows, int64_t cols, bool transposed, bool strided, Rng& rng)
+      : transposed(transposed),
+        tensor(t, transposed ? Dims{batch, cols, rows} : Dims{batch, rows, cols}, &rng, strided) {}
+  Operand operand() const {
+    const Dims& s = tensor.view().strides;
+    return {tensor.view().data, tensor.view().dtype, transposed ? s[2] : s[1], transposed ? s[1] : s[2],
+            s[0]};
+  }
+  double At(int64_t b, int64_t r, int64_t c) const {
+    const Operand o = operand();
+    const int64_t at = b * o.batch_stride + r * o.row_stride + c * o.col_stride;
+    return ReadElement(static_cast<const char*>(o.data) + at * static_cast<int64_t>(SizeOf(o.dtype)),
+                       o.dtype);
+  }
+  bool transposed;
+  GuardedTensor tensor;
+};
+
+struct Expected {
+  std::vector<double> value, abs_sum;  // (batch, m, n)
+};
+Expected Reference(const Params& p, const Matrix& a, const Matrix& b) {
+  Expected e;
+  for (int64_t i = 0; i < p.batch; ++i) {
+    for (int64_t r = 0; r < p.m; ++r) {
+      for (int64_t c = 0; c < p.n; ++c) {
+        double sum = 0, abs_sum = 0;
+        for (int64_t k = 0; k < p.k; ++k) {
+          const double x = a.At(i, r, k), y = b.At(p.b.batch_stride == 0 ? 0 : i, k, c);
+          sum += x * y;
+          abs_sum += std::fabs(x * y);
+        }
+        e.value.push_back(sum);
+        e.abs_sum.push_back(abs_sum);
+      }
+    }
+  }
+  return e;
+}
+
+std::vector<double> Tolerances(const Expected& e, int64_t k, DType out = DType::kF32) {
+  std::vector<double> t;
+  for (size_t i = 0; i < e.value.size(); ++i) {
+    t.push_back(ContractionTolerance(e.abs_sum[i], e.value[i], k, DType::kF32, out));
+  }
+  return t;
+}
+
+Params MakeParams(const Matrix& a, const Matrix& b, const GuardedTensor& c, int64_t k, bool share_b = false) {
+  Params p;
+  const Dims& dims = c.view().dims;
+  p.batch = dims[0], p.m = dims[1], p.n = dims[2], p.k = k;
+  p.a = a.operand(), p.b = b.operand();
+  if (share_b) p.b.batch_stride = 0;
+  p.c = c.view().as<float>();
+  p.c_batch_stride = c.view().strides[0], p.c_row_stride = c.view().strides[1];
+  return p;
+}
+
+// C with unit column stride, rows apart.
+GuardedTensor MakeC(Rng& rng, int64_t batch, int64_t m, int64_t n) {
+  for (int i = 0; i < 20; ++i) {
+    GuardedTensor c(DType::kF32, {batch, m, n}, &rng, true);
+    if (c.view().strides[2] == 1) return c;
+  }
+  return GuardedTensor(DType::kF32, {batch, m, n});
+}
+
+std::string Describe(const Params& p, Path path) {
+  return std::to_string(p.batch) + " x (" + std::to_string(p.m) + "," + std::to_string(p.n) + "," +
+         std::to_string(p.k) + ") path " + Name(path) + " a " + std::to_string(p.a.row_stride) + "/" +
+         std::to_string(p.a.col_stride) + " b " + std::to_string(p.b.row_stride) + "/" +
+         std::to_string(p.b.col_stride);
+}
+
+class GemmTest : public ::testing::TestWithParam<isa::Tier> {
+ protected:
+  void SetUp() override { isa::SetMaxTier(GetParam()); }
+  void TearDown() override { isa::SetMaxTier(isa::BestTier()); }
+};
+
+std::vector<isa::Tier> Tiers() {
+  std::vector<isa::Tier> tiers;
+  for (int t = 0; t <= static_cast<int>(isa::ActiveTier()); ++t) tiers.push_back(static_cast<isa::Tier>(t));
+  return tiers;
+}
+INSTANTIATE_TEST_SUITE_P(Tiers, GemmTest, ::testing::ValuesIn(Tiers()),
+                         [](const auto& info) { return isa::Name(info.param); });
+
+void CheckOnce(Rng& rng, int64_t batch, int64_t m, int64_t n, int64_t k, DType t) {
+  const bool share_b = rng.Chance(0.3), strided = rng.Chance(0.5);
+  Matrix a(t, batch, m, k, rng.Chance(0.4), strided, rng), b(t, batch, k, n, rng.Chance(0.4), strided, rng);
+  a.tensor.FillRandom(rng);
+  b.tensor.FillRandom(rng);
+  Params p;
+  Expected want;
+  for (Path path : kAllPaths) {
+    GuardedTensor c = MakeC(rng, batch, m, n);
+    p = MakeParams(a, b, c, k, share_b);
+    p.path = path;
+    if (rng.Chance(0.5)) p.blocking = {rng.Int(1, 3) * 20, rng.Int(1, 4) * 16, 450 * 1024};
+    if (want.value.empty()) want = Reference(p, a, b);
+    gemm::Run(p);
+    ASSERT_EQ("", Compare(c.Get(), want.value, Tolerances(want, k))) << Describe(p, path);
+    ASSERT_TRUE(c.GuardsIntact()) << Describe(p, path);
+  }
+  std::shared_ptr<const PackedB> packed = PackB(p.b, k, n, share_b ? 1 : batch, p.blocking);
+  GuardedTensor c = MakeC(rng, batch, m, n);
+  p = MakeParams(a, b, c, k, share_b);
+  p.packed_b = packed.get();
+  gemm::Run(p);
+  ASSERT_EQ("", Compare(c.Get(), want.value, Tolerances(want, k))) << Describe(p, Path::kPacked);
+  ASSERT_TRUE(c.GuardsIntact()) << Describe(p, Path::kPacked);
+}
+
+TEST_P(GemmTest, RandomShapes) {
+  Rng rng;
+  for (auto _ : FuzzFor(400)) {
+    CheckOnce(rng, rng.Size(3, true), rng.Size(70, true), rng.Size(80, true), rng.Size(90, true),
+              DType::kF32);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(GemmTest, HalfInputs) {
+  Rng rng;
+  for (auto _ : FuzzFor(150)) {
+    CheckOnce(rng, rng.Size(2), rng.Size(40), rng.Size(70), rng.Size(60),
+              rng.Chance(0.5) ? DType::kF16 : DType::kBF16);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(GemmTest, LargerThanBlocks) {
+  Rng rng;
+  CheckOnce(rng, 1, 600, 70, 130, DType::kF32);
+  CheckOnce(rng, 1, 30, 600, 900, DType::kF32);
+  CheckOnce(rng, 1, 3, 5000, 70, DType::kF32);
+  CheckOnce(rng, 1, 5000, 3, 70, DType::kF32);
+}
+
+// Small integers make every sum exact, so that each tile height, width and depth is compared bit by bit.
+TEST_P(GemmTest, EveryTileIsExact) {
+  Rng rng;
+  const MicroTile t = TileFor(GetParam());
+  for (int64_t m = 1; m <= 2 * t.mr + 1; ++m) {
+    for (int64_t n : {1, t.nr / 2 - 1, t.nr / 2, t.nr / 2 + 1, t.nr - 1, t.nr, t.nr + 1, 2 * t.nr + 3}) {
+      const int64_t k = rng.Int(1, 40);
+      Matrix a(DType::kF32, 1, m, k, rng.Chance(0.5), false, rng),
+          b(DType::kF32, 1, k, n, rng.Chance(0.5), false, rng);
+      std::vector<double> av(m * k), bv(k * n);
+      for (double& x : av) x = static_cast<double>(rng.Int(-8, 8));
+      for (double& x : bv) x = static_cast<double>(rng.Int(-8, 8));
+      a.tensor.Set(av);
+      b.tensor.Set(bv);
+      for (Path path : kAllPaths) {
+        GuardedTensor c(DType::kF32, {1, m, n});
+        Params p = MakeParams(a, b, c, k);
+        p.path = path;
+        gemm::Run(p);
+        ASSERT_EQ(Reference(p, a, b).value, c.Get()) << Describe(p, path);
+        ASSERT_TRUE(c.GuardsIntact());
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, ThreadsDoNotChangeABit) {
+  Rng rng;
+  for (auto [m, n, k] : {std::array<int64_t, 3>{150, 300, 100},
+                         {600, 130, 70},
+                         {4, 3000, 130},
+                         {3000, 5, 90},
+                         {40, 900, 700}}) {
+    Matrix a(DType::kF32, 2, m, k, false, false, rng), b(DType::kF32, 2, k, n, rng.Chance(0.5), false, rng);
+    a.tensor.FillRandom(rng);
+    b.tensor.FillRandom(rng);
+    for (Path path : kAllPaths) {
+      std::vector<double> first;
+      for (int threads : {1, 2, 5}) {
+        SetNumThreads(threads);
+        GuardedTensor c(DType::kF32, {2, m, n});
+        Params p = MakeParams(a, b, c, k);
+        p.path = path;
+        gemm::Run(p);
+        if (threads == 1) first = c.Get();
+        ASSERT_EQ(first, c.Get()) << Describe(p, path) << " threads " << threads;
+      }
+    }
+  }
+  SetNumThreads(0);
+}
+
+// The blocking cuts work, not sums: every panel path gives the same bits.
+TEST_P(GemmTest, BlockingDoesNotChangeABit) {
+  Rng rng;
+  Matrix a(DType::kF32, 1, 50, 200, false, false, rng), b(DType::kF32, 1, 200, 70, false, false, rng);
+  a.tensor.FillRandom(rng);
+  b.tensor.FillRandom(rng);
+  std::vector<double> first;
+  for (int64_t kc : {16, 48, 200, 1000}) {
+    for (Path path : {Path::kDirect, Path::kPanel}) {
+      GuardedTensor c(DType::kF32, {1, 50, 70});
+      Params p = MakeParams(a, b, c, 200);
+      p.path = path;
+      p.blocking.kc = kc, p.blocking.mc = kc;
+      gemm::Run(p);
+      if (first.empty()) first = c.Get();
+      EXPECT_EQ(first, c.Get()) << kc << Name(path);
+    }
+  }
+}
+
+TEST_P(GemmTest, NanAndInfStayInTheirRows) {
+  Rng rng;
+  for (int64_t m : {1, 3, 17, 40}) {
+    for (int64_t n : {1, 7, 33, 50}) {
+      for (int64_t k : {3, 21}) {
+        Matrix a(DType::kF32, 1, m, k, false, false, rng),
+            b(DType::kF32, 1, k, n, rng.Chance(0.5), false, rng);
+        a.tensor.FillRandom(rng);
+        b.tensor.FillRandom(rng, 0.5, 2);
+        std::vector<double> av = a.tensor.Get();
+        const int64_t bad = rng.Int(0, m - 1);
+        const double value = rng.Chance(0.5) ? kNaN : kInf;
+        av[bad * k + rng.Int(0, k - 1)] = value;
+        a.tensor.Set(av);
+        for (Path path : kAllPaths) {
+          GuardedTensor c(DType::kF32, {1, m, n});
+          c.Set(std::vector<double>(m * n, kNaN));
+          Params p = MakeParams(a, b, c, k);
+          p.path = path;
+          gemm::Run(p);
+          const std::vector<double> got = c.Get();
+          for (int64_t i = 0; i < m * n; ++i) {
+            if (i / n != bad) {
+              ASSERT_TRUE(std::isfinite(got[i])) << Describe(p, path) << " element " << i;
+            } else {
+              ASSERT_EQ(std::isnan(value), std::isnan(got[i])) << Describe(p, path) << " element " << i;
+              ASSERT_FALSE(std::isfinite(got[i]));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, InfinityMeetsNoPadding) {
+  Rng rng;
+  for (DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int64_t m = 1; m <= 17; ++m) {
+      Matrix a(t, 1, m, 3, false, false, rng), b(t, 1, 3, 1, false, false, rng);
+      std::vector<double> av;
+      for (int64_t i = 0; i < m; ++i) av.insert(av.end(), {kInf, 0, -kInf});
+      a.tensor.Set(av);
+      b.tensor.Set({0.5, 3.0, -0.25});
+      for (Path path : kAllPaths) {
+        GuardedTensor c(DType::kF32, {1, m, 1});
+        Params p = MakeParams(a, b, c, 3);
+        p.path = path;
+        gemm::Run(p);
+        EXPECT_EQ(std::vector<double>(m, kInf), c.Get()) << Describe(p, path);
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, EmptyInnerDimensionGivesTheEpilogueOfZeros) {
+  Rng rng;
+  Matrix a(DType::kF32, 1, 9, 0, false, false, rng), b(DType::kF32, 1, 0, 37, false, false, rng);
+  for (Path path : kAllPaths) {
+    for (bool with_bias : {false, true}) {
+      std::vector<float> bias(37);
+      std::vector<double> want;
+      for (int i = 0; i < 37; ++i) bias[i] = static_cast<float>(i - 5);
+      for (int i = 0; i < 9 * 37; ++i) want.push_back(with_bias ? std::max(0, i % 37 - 5) : 0);
+      GuardedTensor c(DType::kF32, {1, 9, 37});
+      c.Set(std::vector<double>(9 * 37, kNaN));
+      Params p = MakeParams(a, b, c, 0);
+      p.path = path;
+      p.epilogue.act = vector::RegAct::kRelu;
+      if (with_bias) p.epilogue.bias = bias.data();
+      gemm::Run(p);
+      EXPECT_EQ(want, c.Get()) << Name(path);
+      if (with_bias) continue;
+      std::shared_ptr<const PackedB> packed = PackB(p.b, 0, 37, 1, p.blocking);
+      p.packed_b = packed.get();
+      c.Set(std::vector<double>(9 * 37, kNaN));
+      gemm::Run(p);
+      EXPECT_EQ(want, c.Get());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace opsnn::gemm
