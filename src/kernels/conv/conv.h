@@ -92,11 +92,14 @@ ConvPlan PlanConv(const ConvShape& shape);
 // w is dense: (OC, C/groups, kh, kw), for transposed convolutions (C, OC/groups, kh, kw).
 void PackWeights(const ConvPlan& plan, const float* w, float* packed);
 
+// Names everything that the packed order depends on: plans with equal keys share packed weights.
+std::string PackKey(const ConvPlan& plan);
+
 struct ConvArgs {
   const float* x = nullptr;
   const float* weights = nullptr;   // packed
-  float* y = nullptr;               // null with a program: the block then lives in the workspace only
-  const float* residual = nullptr;  // in y's layout; may be y itself
+  float* y = nullptr;               // null with an NCHW y and a program that stores the result itself
+  const float* residual = nullptr;  // blocked, in y's layout; may be y itself
   void* workspace = nullptr;
   vector::Epilogue epilogue;
 };

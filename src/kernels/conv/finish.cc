@@ -1,7 +1,9 @@
 #include "kernels/conv/finish.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/parallel.h"
@@ -40,22 +42,26 @@ void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int6
                 int64_t block_end, int64_t row_begin, int64_t row_end) {
   const ConvShape& s = plan.shape;
   const vector::Epilogue& e = args.epilogue;
-  const bool convert = !s.y_blocked && !e.program;
+  const bool convert = !s.y_blocked && args.y;
   if ((!e.program && !convert) || row_end <= row_begin) return;
   const int64_t blocks = CeilDiv(s.oc, kC0), plane = s.oh * s.ow;
   const int64_t first = row_begin * s.ow, pixels = (row_end - row_begin) * s.ow;
-  constexpr int kMaxArgs = 64;
-  vector::BlockArg block_args[kMaxArgs];
+  std::array<vector::BlockArg, 16> few;  // most programs; longer chains take theirs from the heap
+  std::vector<vector::BlockArg> many;
+  vector::BlockArg* block_args = few.data();
+  if (1 + e.args.size() > few.size()) {
+    many.resize(1 + e.args.size());
+    block_args = many.data();
+  }
   for (int64_t b = block_begin; b < block_end; ++b) {
     const float* block = y + ((n * blocks + b) * plane + first) * kC0;
     const int lanes = static_cast<int>(std::min<int64_t>(kC0, s.oc - b * kC0));
-    if (convert) {
-      FromBlocked(block, lanes, pixels, args.y + (n * s.oc + b * kC0) * plane + first, plane);
-      continue;
+    if (e.program) {
+      block_args[0] = {const_cast<float*>(block), DType::kF32, kC0, 1};
+      for (size_t i = 0; i < e.args.size(); ++i) block_args[1 + i] = e.args[i].At(n, b, first, 0);
+      vector::RunBlock(*e.program, pixels, lanes, block_args);
     }
-    block_args[0] = {const_cast<float*>(block), DType::kF32, kC0, 1};
-    for (size_t i = 0; i < e.args.size(); ++i) block_args[1 + i] = e.args[i].At(n, b, first, 0);
-    vector::RunBlock(*e.program, pixels, lanes, block_args);
+    if (convert) FromBlocked(block, lanes, pixels, args.y + (n * s.oc + b * kC0) * plane + first, plane);
   }
 }
 

@@ -200,6 +200,18 @@ ConvPlan PlanConv(const ConvShape& shape) {
   return p;
 }
 
+std::string PackKey(const ConvPlan& plan) {
+  const ConvShape& s = plan.shape;
+  using ll = long long;
+  std::string key = StrFormat("conv %s %s g%lld", Name(plan.variant), isa::Name(plan.tier), ll{s.groups});
+  if (!plan.oc_groups.empty()) key += StrFormat(" b%d", plan.oc_groups[0].blocks);
+  if (s.transposed) {  // which taps belong to which phase
+    key += StrFormat(" s%lldx%lld d%lldx%lld p%lld,%lld phases %zu", ll{s.sh}, ll{s.sw}, ll{s.dh}, ll{s.dw},
+                     ll{s.pt}, ll{s.pl}, plan.phases.size());
+  }
+  return key;
+}
+
 void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
   const ConvShape& s = plan.shape;
   const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.kh * s.kw;

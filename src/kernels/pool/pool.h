@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/dtype.h"
+
 namespace opsnn::pool {
 
 enum class Kind : uint8_t { kMax, kAverage };
@@ -27,6 +29,9 @@ struct PoolShape {
 };
 
 void RunPool(const PoolShape& shape, const float* x, float* y);
+
+// Max pooling of NCHW images of f64 or an integer type (or f32).
+void RunMaxPoolAny(const PoolShape& shape, DType dtype, const void* x, void* y);
 
 // y[n,c,0,0] = max or mean over all pixels of x[n,c]; the mean of no pixels is NaN, their maximum -Inf.
 void RunGlobalPool(Kind kind, int64_t n, int64_t c, int64_t pixels, bool x_blocked, bool y_blocked,

@@ -1,0 +1,43 @@
+// Sliding windows: the attributes that convolutions and poolings share, read, checked and applied to sizes.
+#ifndef OPSNN_OP_WINDOW_H_
+#define OPSNN_OP_WINDOW_H_
+
+#include <cstdint>
+
+#include "op/attrs.h"
+#include "tensor/shape.h"
+
+namespace opsnn::op {
+
+enum class AutoPad : uint8_t { kNotSet, kSameUpper, kSameLower, kValid };
+
+// Two spatial dims; one-dimensional operators use the second and leave the first as a window of 1.
+struct Window {
+  int spatial = 2;  // dims given by the user: 1 or 2
+  int64_t kernel[2] = {1, 1};
+  int64_t stride[2] = {1, 1};
+  int64_t dilation[2] = {1, 1};
+  int64_t pad_begin[2] = {0, 0};
+  int64_t pad_end[2] = {0, 0};
+  AutoPad auto_pad = AutoPad::kNotSet;
+  bool ceil_mode = false;
+
+  int64_t Extent(int axis) const { return (kernel[axis] - 1) * dilation[axis] + 1; }
+};
+
+// Reads strides, dilations, pads, auto_pad, ceil_mode. `kernel` holds the spatial kernel sizes (rank 1 or 2,
+// positive). Messages name `op` and the attribute.
+Result<Window> ReadWindow(const char* op, const Attrs& attrs, const Dims& kernel);
+
+// Resolves SAME and VALID padding for an input of `in` on `axis` (0 or 1) and returns the output size. Fails
+// when the window is larger than the padded input, or sizes overflow.
+Result<int64_t> WindowOutput(const char* op, Window* w, int axis, int64_t in);
+
+// The same for a transposed convolution: out = (in - 1) * stride + extent + output_padding - pads.
+// `wanted` >= 0 is an explicit output size, from which the pads follow.
+Result<int64_t> TransposedOutput(const char* op, Window* w, int axis, int64_t in, int64_t output_padding,
+                                 int64_t wanted);
+
+}  // namespace opsnn::op
+
+#endif  // OPSNN_OP_WINDOW_H_

@@ -1,0 +1,307 @@
+// Planning and running: a convolution call bound to kernels/conv.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/conv/conv.h"
+#include "kernels/transpose/strided_copy.h"
+#include "op/pointwise.h"
+#include "ops/conv/conv_op.h"
+#include "ops/conv/tail.h"
+
+namespace opsnn::ops {
+namespace {
+
+using op::KernelPtr;
+using op::PlanContext;
+using op::RunArgs;
+using op::TensorDesc;
+
+// Memory inside the call's workspace.
+class WorkspaceLayout {
+ public:
+  size_t Reserve(size_t bytes) {
+    const size_t at = (bytes_ + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ = at + bytes;
+    return at;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+// An operand that the kernels cannot read where it lies: copied to the workspace first, broadcast to `dims`.
+struct Staged {
+  int input = 0;  // of RunArgs::inputs
+  TensorView from, to;
+  size_t offset = 0;
+};
+
+// A pointer of the epilogue: an input or output of the call, or memory of the workspace.
+struct BoundArg {
+  enum class Source : uint8_t { kInput, kOutput, kWorkspace } source = Source::kInput;
+  size_t index = 0;  // operand, or byte offset
+  vector::EpilogueArg arg;
+};
+
+bool IsBlocked(const TensorDesc& d) { return d.layout.format == Format::kNC1HWC0; }
+
+class ConvKernel : public op::Kernel {
+ public:
+  Status Plan(const char* name, bool transposed, const PlanContext& c);
+  Status Run(const RunArgs& args) const override;
+  size_t workspace_bytes() const override { return workspace_.bytes(); }
+  std::string variant() const override;
+
+ private:
+  Status MakeShape(const char* name, bool transposed, const PlanContext& c);
+  Status PlanTail(const char* name, const PlanContext& c);
+  void PlanOutputs(const PlanContext& c);
+  void PlanWeights(const PlanContext& c);
+  // Stages operand `input` unless it is contiguous; returns where to read it.
+  BoundArg Stage(const TensorDesc& d, int input, const Dims& dims);
+  static char* Pointer(const BoundArg& b, const RunArgs& args);
+
+  conv::ConvPlan plan_;
+  std::shared_ptr<const void> packed_;  // null: packed on every run into the workspace
+  size_t packed_offset_ = 0;
+  BoundArg x_, w_, bias_, residual_, y_;
+  bool has_bias_ = false, has_residual_ = false, has_y_ = true;
+  ConvTail tail_;
+  std::vector<BoundArg> tail_args_;
+  std::vector<Staged> staged_;
+  bool copy_out_ = false;  // Y is a view with gaps: computed in the workspace, then copied
+  TensorView out_view_;
+  size_t out_offset_ = 0;
+  WorkspaceLayout workspace_;
+};
+
+BoundArg ConvKernel::Stage(const TensorDesc& d, int input, const Dims& dims) {
+  BoundArg b;
+  b.index = static_cast<size_t>(input);
+  if (d.IsContiguous() && (IsBlocked(d) || d.dims == dims)) return b;
+  Staged s;
+  s.input = input;
+  s.from = BroadcastTo(d.View(nullptr), dims);
+  s.to = TensorView::Contiguous(nullptr, d.dtype, dims);
+  s.offset = workspace_.Reserve(s.to.bytes());
+  b.source = BoundArg::Source::kWorkspace;
+  b.index = s.offset;
+  staged_.push_back(s);
+  return b;
+}
+
+Status ConvKernel::MakeShape(const char* name, bool transposed, const PlanContext& c) {
+  const TensorDesc &x = *c.inputs[0], &w = *c.inputs[1], &y = c.outputs[0];
+  OPSNN_ASSIGN_OR_RETURN(const ConvCall call,
+                         ResolveConv(name, transposed, x.dims, w.dims, op::AttrsOf(c.attrs)));
+  const bool two = x.dims.rank() == 4;
+  const int last = x.dims.rank() - 1;
+  conv::ConvShape s;
+  s.n = x.dims[0], s.c = x.dims[1], s.h = two ? x.dims[2] : 1, s.w = x.dims[last];
+  s.oc = call.out[1], s.oh = two ? call.out[2] : 1, s.ow = call.out[last];
+  const op::Window& win = call.window;
+  s.kh = win.kernel[0], s.kw = win.kernel[1], s.sh = win.stride[0], s.sw = win.stride[1];
+  s.dh = win.dilation[0], s.dw = win.dilation[1], s.pt = win.pad_begin[0], s.pl = win.pad_begin[1];
+  s.groups = call.groups;
+  s.transposed = transposed;
+  s.x_blocked = IsBlocked(x);
+  s.y_blocked = IsBlocked(y);
+  constexpr int64_t kMaxPlane = int64_t{1}
+                                << 30;  // offsets inside a plane are 32-bit in the kernels' tap lists
+  if (s.h > kMaxPlane || s.w > kMaxPlane || s.oh > kMaxPlane || s.ow > kMaxPlane) {
+    return InvalidArgument("%s: X has shape %s and Y %s; allowed: spatial sizes up to 2^30", name,
+                           ToString(x.dims).c_str(), ToString(call.out).c_str());
+  }
+  plan_ = conv::PlanConv(s);
+  workspace_.Reserve(plan_.workspace_bytes);
+  return OkStatus();
+}
+
+// Packed once per constant and packing; the key names everything that the packed order depends on.
+void ConvKernel::PlanWeights(const PlanContext& c) {
+  const TensorDesc& w = *c.inputs[1];
+  const size_t bytes = static_cast<size_t>(plan_.packed_floats) * sizeof(float);
+  if (c.packs == nullptr || w.constant == nullptr) {
+    packed_offset_ = workspace_.Reserve(bytes);
+    return;
+  }
+  packed_ = c.packs->GetOrMake(w.constant, conv::PackKey(plan_), [&]() -> std::shared_ptr<const void> {
+    auto buffer = std::make_shared<AlignedBuffer>(std::max(bytes, sizeof(float)));
+    if (!*buffer) return nullptr;
+    conv::PackWeights(plan_, w.constant->as<float>(), buffer->as<float>());
+    return {buffer, buffer->data()};
+  });
+  if (!packed_) packed_offset_ = workspace_.Reserve(bytes);
+}
+
+Status ConvKernel::PlanTail(const char* name, const PlanContext& c) {
+  const Dims& out = c.outputs[0].dims;
+  const Program& program = c.tail->program;
+  std::vector<bool> residual_ok(static_cast<size_t>(program.num_inputs));
+  for (size_t i = 0; i < c.tail_inputs.size(); ++i) {
+    const TensorDesc& d = *c.tail_inputs[i];
+    residual_ok[i + 1] =
+        d.dtype == DType::kF32 && plan_.shape.y_blocked && IsBlocked(d) && d.dims == out && d.IsContiguous();
+  }
+  OPSNN_ASSIGN_OR_RETURN(tail_, CutTail(program, residual_ok));
+  const int first = static_cast<int>(c.inputs.size());
+  if (tail_.residual > 0) {
+    has_residual_ = true;
+    residual_.index = static_cast<size_t>(first + tail_.residual - 1);
+  }
+  for (int i : tail_.rest_inputs) {
+    const TensorDesc& d = *c.tail_inputs[static_cast<size_t>(i - 1)];
+    const TailShape shape = ShapeOf(d, out);
+    if (IsBlocked(d) && (shape == TailShape::kOther || d.layout.c0 != conv::kC0)) {
+      return Errorf(Code::kNotImplemented,
+                    "%s: fused operand %d has shape %s in layout %s; a fused operand that varies "
+                    "along rows or columns alone must be ND",
+                    name, i, ToString(d.dims).c_str(), ToString(d.layout).c_str());
+    }
+    TensorDesc read = d;  // as staged: contiguous, and with full rows where it varies along them
+    if (shape == TailShape::kOther) {
+      Dims full = Dims::Filled(out.rank(), 1);
+      for (int k = 0; k < d.dims.rank(); ++k) full[out.rank() - d.dims.rank() + k] = d.dims[k];
+      for (int k = 2; k < out.rank(); ++k) full[k] = out[k];
+      read.dims = full;
+    }
+    BoundArg b = Stage(d, first + i - 1, read.dims);
+    b.arg = ArgFor(read, out);
+    tail_args_.push_back(b);
+  }
+  return OkStatus();
+}
+
+// Where the kernel's f32 result goes and what the rest of the tail writes.
+void ConvKernel::PlanOutputs(const PlanContext& c) {
+  const TensorDesc& y = c.outputs[0];
+  y_.source = BoundArg::Source::kOutput;
+  if (c.outputs.size() == 1 && y.dtype == DType::kF32) {
+    if (!y.IsContiguous()) {
+      copy_out_ = true;
+      out_view_ = y.View(nullptr);
+      out_offset_ = workspace_.Reserve(TensorView::Contiguous(nullptr, y.dtype, y.dims).bytes());
+      y_ = {BoundArg::Source::kWorkspace, out_offset_, {}};
+    }
+    if (tail_.rest) {  // in place on the blocked result, before any conversion to NCHW
+      BoundArg b = y_;
+      if (!plan_.shape.y_blocked) {
+        b = {BoundArg::Source::kWorkspace, static_cast<size_t>(plan_.y_offset) * sizeof(float), {}};
+      }
+      TensorDesc blocked = y;
+      blocked.layout = {Format::kNC1HWC0, conv::kC0};
+      b.arg = ArgFor(blocked, y.dims);
+      tail_args_.push_back(b);
+    }
+    return;
+  }
+  if (plan_.shape.y_blocked) {
+    const Layout layout{Format::kNC1HWC0, conv::kC0};
+    y_ = {BoundArg::Source::kWorkspace,
+          workspace_.Reserve(static_cast<size_t>(StoredElements(y.dims, layout)) * sizeof(float)),
+          {}};
+  } else {
+    has_y_ = false;  // the workspace's blocked copy is all there is
+  }
+  for (size_t i = 0; i < c.outputs.size(); ++i) {
+    tail_args_.push_back({BoundArg::Source::kOutput, i, ArgFor(c.outputs[i], y.dims)});
+  }
+}
+
+Status ConvKernel::Plan(const char* name, bool transposed, const PlanContext& c) {
+  for (const TensorDesc* d : {c.inputs[0], &c.outputs[0]}) {
+    if (IsBlocked(*d) && (d->layout.c0 != conv::kC0 || d->dims.rank() != 4)) {
+      return Errorf(Code::kNotImplemented,
+                    "%s: layout %s of shape %s; implemented: NC1HWC0 with blocks of 16 for rank 4", name,
+                    ToString(d->layout).c_str(), ToString(d->dims).c_str());
+    }
+  }
+  OPSNN_RETURN_IF_ERROR(MakeShape(name, transposed, c));
+  PlanWeights(c);
+  x_ = Stage(*c.inputs[0], 0, c.inputs[0]->dims);
+  if (!packed_) w_ = Stage(*c.inputs[1], 1, c.inputs[1]->dims);
+  if (c.inputs.size() > 2 && c.inputs[2]) {
+    has_bias_ = true;
+    bias_ = Stage(*c.inputs[2], 2, c.inputs[2]->dims);
+  }
+  if (c.tail) OPSNN_RETURN_IF_ERROR(PlanTail(name, c));
+  if (!tail_.rest && c.outputs[0].dtype != DType::kF32) {
+    return Errorf(Code::kNotImplemented, "%s: output of dtype %s; implemented: f32", name,
+                  Name(c.outputs[0].dtype));
+  }
+  PlanOutputs(c);
+  return OkStatus();
+}
+
+char* ConvKernel::Pointer(const BoundArg& b, const RunArgs& args) {
+  switch (b.source) {
+    case BoundArg::Source::kInput:
+      return static_cast<char*>(args.inputs[b.index]);
+    case BoundArg::Source::kOutput:
+      return static_cast<char*>(args.outputs[b.index]);
+    case BoundArg::Source::kWorkspace:
+      return static_cast<char*>(args.workspace) + b.index;
+  }
+  return nullptr;
+}
+
+Status ConvKernel::Run(const RunArgs& args) const {
+  char* ws = static_cast<char*>(args.workspace);
+  for (Staged s : staged_) {
+    s.from.data = args.inputs[s.input];
+    s.to.data = ws + s.offset;
+    kernels::CopyView(s.from, s.to);
+  }
+  conv::ConvArgs a;
+  a.workspace = ws;
+  a.x = reinterpret_cast<const float*>(Pointer(x_, args));
+  if (packed_) {
+    a.weights = static_cast<const float*>(packed_.get());
+  } else {
+    float* packed = reinterpret_cast<float*>(ws + packed_offset_);
+    conv::PackWeights(plan_, reinterpret_cast<const float*>(Pointer(w_, args)), packed);
+    a.weights = packed;
+  }
+  if (has_bias_) a.epilogue.bias = reinterpret_cast<const float*>(Pointer(bias_, args));
+  if (has_residual_) a.residual = reinterpret_cast<const float*>(Pointer(residual_, args));
+  if (has_y_) a.y = reinterpret_cast<float*>(Pointer(y_, args));
+  a.epilogue.act = tail_.act;
+  std::copy(tail_.act_imm, tail_.act_imm + 2, a.epilogue.act_imm);
+  std::vector<vector::EpilogueArg> tail_args;
+  if (tail_.rest) {
+    tail_args.reserve(tail_args_.size());
+    for (const BoundArg& b : tail_args_) {
+      tail_args.push_back(b.arg);
+      tail_args.back().data = Pointer(b, args);
+    }
+    a.epilogue.program = tail_.rest.get();
+    a.epilogue.args = tail_args;
+  }
+  conv::RunConv(plan_, a);
+  if (copy_out_) {
+    TensorView to = out_view_;
+    to.data = args.outputs[0];
+    kernels::CopyView(TensorView::Contiguous(ws + out_offset_, to.dtype, to.dims), to);
+  }
+  return OkStatus();
+}
+
+std::string ConvKernel::variant() const {
+  std::string v = plan_.Describe();
+  if (has_residual_) v += ", +residual";
+  if (tail_.rest) v += ", +program";
+  if (!packed_) v += ", weights packed at run time";
+  if (!plan_.refused.empty()) v += "; not " + plan_.refused;
+  return v;
+}
+
+}  // namespace
+
+Result<KernelPtr> PlanConvolution(const char* name, bool transposed, const PlanContext& c) {
+  auto kernel = std::make_shared<ConvKernel>();
+  OPSNN_RETURN_IF_ERROR(kernel->Plan(name, transposed, c));
+  return KernelPtr(std::move(kernel));
+}
+
+}  // namespace opsnn::ops

@@ -1,0 +1,3 @@
+#include "ops/conv/conv_op.h"
+
+OPSNN_DEFINE_OPERATOR(ConvTranspose) { DefineConv(def, true); }

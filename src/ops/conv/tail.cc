@@ -1,0 +1,118 @@
+#include "ops/conv/tail.h"
+
+#include <algorithm>
+
+#include "kernels/conv/conv.h"
+
+namespace opsnn::ops {
+namespace {
+
+// How many operands and outputs of the program are slot `s`.
+int Uses(const Program& p, SlotId s) {
+  int n = static_cast<int>(std::count(p.outputs.begin(), p.outputs.end(), s));
+  for (const Stage& st : p.stages) {
+    for (int i = 0; i < Info(st.op).arity; ++i) n += st.src[i] == s;
+  }
+  return n;
+}
+
+// The program without its first stage, whose result becomes input 0, and without input `drop`, which only
+// that stage read.
+Program DropFirstStage(const Program& p, int drop) {
+  const SlotId result = p.stages[0].dst;
+  const auto renamed = [&](SlotId s) -> SlotId {
+    if (s == kNoSlot) return s;
+    if (s == result) return 0;
+    return static_cast<SlotId>(s - (s > drop) - (s > result));
+  };
+  Program q;
+  q.num_inputs = p.num_inputs - 1;
+  for (size_t i = 0; i < p.slots.size(); ++i) {
+    if (static_cast<int>(i) != drop && i != result) q.slots.push_back(p.slots[i]);
+  }
+  for (size_t i = 1; i < p.stages.size(); ++i) {
+    Stage s = p.stages[i];
+    s.dst = renamed(s.dst);
+    for (SlotId& src : s.src) src = renamed(src);
+    q.stages.push_back(s);
+  }
+  for (SlotId o : p.outputs) q.outputs.push_back(renamed(o));
+  return q;
+}
+
+// The input that the first stage adds to the block, if nothing else reads either of the two.
+int FirstAddend(const Program& p) {
+  if (p.stages.empty() || p.stages[0].op != StageOp::kAdd || p.slots[0].type != ComputeType::kF32) return -1;
+  const Stage& s = p.stages[0];
+  const SlotId other = s.src[0] == 0 ? s.src[1] : s.src[1] == 0 ? s.src[0] : kNoSlot;
+  if (other == kNoSlot || other == 0 || other >= p.num_inputs) return -1;
+  return Uses(p, 0) == 1 && Uses(p, other) == 1 ? other : -1;
+}
+
+}  // namespace
+
+TailShape ShapeOf(const op::TensorDesc& input, const Dims& out) {
+  const Dims& d = input.dims;
+  if (d == out) return TailShape::kFull;
+  // Aligned to the right, as broadcasting does.
+  for (int i = 0; i < d.rank(); ++i) {
+    const int axis = out.rank() - d.rank() + i;
+    if (axis < 0) return TailShape::kOther;
+    if (axis >= 2 && d[i] != 1) return TailShape::kOther;
+  }
+  return TailShape::kChannel;
+}
+
+vector::EpilogueArg ArgFor(const op::TensorDesc& desc, const Dims& out) {
+  using conv::kC0;
+  vector::EpilogueArg a;
+  a.dtype = desc.dtype;
+  const Dims& d = desc.dims;
+  const auto size = [&](int axis) {  // of an axis of the output, 1 where the operand has none
+    const int i = axis - (out.rank() - d.rank());
+    return i < 0 ? int64_t{1} : d[i];
+  };
+  int64_t pixels = 1;
+  for (int axis = 2; axis < out.rank(); ++axis) pixels *= size(axis);
+  const int64_t channels = size(1);
+  if (desc.layout.format == Format::kNC1HWC0) {
+    const int64_t blocks = (channels + kC0 - 1) / kC0;
+    a.batch_stride = blocks * pixels * kC0;
+    a.block_stride = channels > 1 ? pixels * kC0 : 0;
+    a.row_stride = kC0;
+    a.col_stride = channels > 1 ? 1 : 0;
+  } else {
+    a.batch_stride = channels * pixels;
+    a.block_stride = channels > 1 ? kC0 * pixels : 0;
+    a.row_stride = 1;
+    a.col_stride = channels > 1 ? pixels : 0;
+  }
+  if (size(0) == 1) a.batch_stride = 0;
+  if (pixels == 1) a.row_stride = 0;
+  return a;
+}
+
+Result<ConvTail> CutTail(const Program& program, const std::vector<bool>& residual_ok) {
+  ConvTail t;
+  Program p = program;
+  std::vector<int> original(static_cast<size_t>(p.num_inputs));  // index in `program` of each input of p
+  for (size_t i = 0; i < original.size(); ++i) original[i] = static_cast<int>(i);
+  if (const int add = FirstAddend(p); add > 0 && residual_ok[static_cast<size_t>(add)]) {
+    t.residual = add;
+    p = DropFirstStage(p, add);
+    original.erase(original.begin() + add);
+  }
+  // Per-channel addends stay in the program: the kernel's bias starts the sum, which rounds differently from
+  // adding it to a finished one, and fused and split must agree.
+  const std::unique_ptr<bool[]> columns(new bool[original.size()]());
+  const vector::EpilogueSplit split = vector::SplitEpilogue(p, {columns.get(), original.size()});
+  t.act = split.act;
+  t.act_imm[0] = split.act_imm[0];
+  t.act_imm[1] = split.act_imm[1];
+  if (!split.rest) return t;
+  OPSNN_ASSIGN_OR_RETURN(t.rest, vector::Compile(split.rest_program));
+  for (int i : split.rest_inputs) t.rest_inputs.push_back(original[static_cast<size_t>(i)]);
+  return t;
+}
+
+}  // namespace opsnn::ops
