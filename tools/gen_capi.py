@@ -6,6 +6,7 @@ Writes, only where the content changed:
   <out>/src/capi/acl_exports.{h,cc}            opsnn_<function>: what libopsnn exports for the thin libraries
   <out>/src/capi/{ascendcl,nnopbase,hccl}_shims.cc, opapi_<library>_shims.cc
   <out>/src/capi/api_rows.cc                   the support table
+  <out>/src/capi/adapter_table.cc              the adapters that the declarations name
 
 A runtime function counts as implemented when a file under --api defines it with OPSNN_ACL_API; an aclnn
 function when an operator's TOML has an [[aclnn]] row for it. All others are declared: they answer with a
@@ -94,6 +95,7 @@ def main():
     files.update(shims.runtime_sources(runtime, implemented))
     files.update(shims.operator_sources(functions, rows))
     files["src/capi/api_rows.cc"] = shims.listing_source(functions, rows)
+    files["src/capi/adapter_table.cc"] = shims.adapter_source(rows)
     for name in sorted(files):
         write_if_changed(args.out / name, files[name])
 

@@ -43,7 +43,7 @@ def runtime_sources(runtime, implemented):
 
     files = {"src/capi/acl_exports.h": "".join(exports_h), "src/capi/acl_exports.cc": "".join(exports_cc)}
     for library in sorted(set(LIBRARIES.values())):
-        text = [NOTE, '#include "capi/acl_exports.h"\n#include "capi/aclnn_entry.h"\n\nextern "C" {\n']
+        text = [NOTE, '#include <cstdarg>\n#include <cstdio>\n\n#include "capi/acl_exports.h"\n#include "capi/aclnn_entry.h"\n\nextern "C" {\n']
         for f in functions:
             if library_of(f) == library:
                 text.append(f"\n{EXPORT} {prototype(f)} {{\n{runtime_body(f, implemented)}}}\n")
@@ -52,7 +52,19 @@ def runtime_sources(runtime, implemented):
     return files
 
 
+# aclAppLog: variable arguments cannot be passed on, so the text is made here.
+LOG_BODY = """  char text[1024] = "";
+  va_list args;
+  va_start(args, fmt);
+  if (fmt) vsnprintf(text, sizeof(text), fmt, args);
+  va_end(args);
+  opsnn_acl_log(logLevel, func, file, line, text);
+"""
+
+
 def runtime_body(function, implemented):
+    if function["name"] == "aclAppLog":
+        return LOG_BODY
     if function["name"] in implemented:
         call = f"opsnn_{function['name']}({arguments(function)})"
         return f"  {'' if function['ret'] == 'void' else 'return '}{call};\n"
@@ -132,3 +144,14 @@ def listing_source(functions, rows):
 DTYPE_NAMES = {"FLOAT": "f32", "FLOAT16": "f16", "BFLOAT16": "bf16", "DOUBLE": "f64", "INT8": "s8", "UINT8": "u8",
                "INT16": "s16", "UINT16": "u16", "INT32": "s32", "UINT32": "u32", "INT64": "s64", "UINT64": "u64",
                "BOOL": "bool"}
+
+
+def adapter_source(rows):
+    names = sorted({r["adapter"] for r in rows.values() if r.get("adapter")})
+    lines = [NOTE, '#include "capi/function.h"\n\nnamespace opsnn::capi {\n\n']
+    lines += [f"Status Adapt_{n}(const Call& call, OpCall& out);\n" for n in names]
+    entries = "".join(f'      {{"{n}", &Adapt_{n}}},\n' for n in names)
+    lines.append("\nstd::span<const AdapterEntry> AdapterTable() {\n"
+                 f"  static constexpr AdapterEntry kEntries[] = {{\n{entries}      {{nullptr, nullptr}},\n  }};\n"
+                 f"  return {{kEntries, {len(names)}}};\n}}\n\n}}  // namespace opsnn::capi\n")
+    return "".join(lines)

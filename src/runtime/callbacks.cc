@@ -130,7 +130,10 @@ Report ProcessReport(Deadline deadline) {
   std::shared_ptr<PendingReport> report = mine.front();
   mine.pop_front();
   lock.unlock();
-  report->call.fn(report->call.arg);
+  {
+    Stream::CallbackScope scope;
+    report->call.fn(report->call.arg);
+  }
   lock.lock();
   report->done = true;
   all.changed.notify_all();

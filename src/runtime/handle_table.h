@@ -78,6 +78,14 @@ class HandleTable {
     return std::move(e->object);
   }
 
+  // Puts another object behind a live handle; false when it is not live.
+  bool Replace(const void* handle, std::shared_ptr<T> object) {
+    std::lock_guard lock(mutex_);
+    Entry* e = Lookup(handle);
+    if (e) e->object.swap(object);
+    return e != nullptr;
+  }
+
   std::vector<std::shared_ptr<T>> All() const {
     std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<T>> all;

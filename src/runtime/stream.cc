@@ -95,6 +95,8 @@ std::shared_ptr<Stream> Stream::Create(int device, uint32_t priority, uint32_t f
 }
 
 bool Stream::InsideTask() { return task_depth > 0; }
+Stream::CallbackScope::CallbackScope() { ++task_depth; }
+Stream::CallbackScope::~CallbackScope() { --task_depth; }
 
 uint64_t Stream::Push(Task task) {
   std::unique_lock lock(mutex_);

@@ -67,8 +67,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // No worker from now on; the destroyer has drained the stream.
   void Stop();
 
-  // Is this thread inside a task (of any stream)?
+  // Is this thread inside a task (of any stream), or inside a callback that a stream may be waiting for?
   static bool InsideTask();
+  // Marks this thread as inside such a callback.
+  struct CallbackScope {
+    CallbackScope();
+    ~CallbackScope();
+  };
 
  private:
   friend struct StreamForks;

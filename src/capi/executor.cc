@@ -1,0 +1,169 @@
+// The two phases of every implemented aclnn function.
+#include "capi/executor.h"
+
+#include "acl/acl_base.h"
+#include "base/buffer.h"
+#include "capi/boundary.h"
+#include "capi/plan_cache.h"
+#include "runtime/device.h"
+#include "runtime/last_error.h"
+
+namespace opsnn::capi {
+namespace {
+
+Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_args, uint64_t* workspace_size,
+                aclOpExecutor** handle) {
+  if (!workspace_size || !handle) {
+    return Errorf(Code::kNull, "%s: %s is null; it must point to the result", function.api,
+                  workspace_size ? "executor" : "workspaceSize");
+  }
+  *workspace_size = 0;
+  *handle = nullptr;
+  Call call;
+  OPSNN_RETURN_IF_ERROR(Call::Make(function, args, num_args, &call));
+  std::vector<int> same_memory;
+  OPSNN_RETURN_IF_ERROR(AliasPattern(call, &same_memory));
+
+  thread_local std::string key;
+  key.clear();
+  call.AppendKey(&key);
+  for (int t : same_memory) key.push_back(static_cast<char>(t));
+  std::shared_ptr<const CallPlan> plan = FindPlan(key);
+  if (!plan) {
+    OPSNN_ASSIGN_OR_RETURN(plan, BuildPlan(call, same_memory));
+    KeepPlan(key, plan);
+  }
+
+  auto executor = std::make_shared<Executor>();
+  executor->function = &function;
+  executor->tensors.reserve(call.tensors().size());
+  for (const TensorArgument& t : call.tensors()) {
+    executor->tensors.push_back({t.param, t.member, function.params[t.param].is_output(), t.data,
+                                 t.object->offset * static_cast<int64_t>(AclTypeSize(t.object->acl_dtype))});
+  }
+  *workspace_size = plan->workspace_bytes;
+  executor->plan = std::move(plan);
+  *handle = static_cast<aclOpExecutor*>(Table<Executor>().Insert(std::move(executor)));
+  if (!*handle) return Errorf(Code::kRuntime, "%s: too many executors are alive", function.api);
+  return OkStatus();
+}
+
+// What a queued call needs; nothing of the caller's objects.
+struct QueuedCall {
+  std::shared_ptr<const CallPlan> plan;
+  std::vector<void*> addresses;
+  char* workspace = nullptr;
+
+  void* Address(const Place& p) const {
+    switch (p.kind) {
+      case Place::kTensor:
+        return addresses[p.tensor];
+      case Place::kWorkspace:
+        return workspace + p.offset;
+      case Place::kAbsent:
+        break;
+    }
+    return nullptr;
+  }
+};
+
+Status RunQueued(const void* payload) {
+  const auto& q = *static_cast<const QueuedCall*>(payload);
+  std::vector<void*> pointers;
+  for (const Step& s : q.plan->steps) {
+    pointers.clear();
+    for (const Place& p : s.inputs) pointers.push_back(q.Address(p));
+    for (const Place& p : s.outputs) pointers.push_back(q.Address(p));
+    op::RunArgs args;
+    args.inputs = pointers.data();
+    args.outputs = pointers.data() + s.inputs.size();
+    args.workspace = q.workspace ? q.workspace + s.workspace_offset : nullptr;
+    OPSNN_RETURN_IF_ERROR(s.kernel->Run(args));
+  }
+  return OkStatus();
+}
+
+Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspace, uint64_t workspace_size,
+                 aclrtStream stream) {
+  if (e.function != &function) {
+    return InvalidArgument("%s: executor belongs to %s; allowed: the one that %sGetWorkspaceSize gave",
+                           function.api, e.function->api, function.api);
+  }
+  if (!workspace && workspace_size > 0) {
+    return Errorf(Code::kNull,
+                  "%s: workspace is null and workspaceSize is %llu; a workspace of that size is needed",
+                  function.api, static_cast<unsigned long long>(workspace_size));
+  }
+  if (workspace_size < e.plan->workspace_bytes) {
+    return InvalidArgument("%s: workspaceSize is %llu; allowed: at least %zu, as phase one said",
+                           function.api, static_cast<unsigned long long>(workspace_size),
+                           e.plan->workspace_bytes);
+  }
+  auto queued = std::make_shared<QueuedCall>();
+  queued->addresses.reserve(e.tensors.size());
+  for (size_t i = 0; i < e.tensors.size(); ++i) {
+    const Binding& b = e.tensors[i];
+    if (!b.data && e.plan->needs_data[i]) {
+      return Errorf(Code::kNull, "%s: the data address of %s is null; it must be set before phase two",
+                    function.api, function.params[b.param].name);
+    }
+    queued->addresses.push_back(b.data);
+  }
+  OPSNN_ASSIGN_OR_RETURN(std::shared_ptr<runtime::Stream> target, runtime::ResolveStream(stream));
+  if (e.plan->workspace_bytes) {
+    const auto at = reinterpret_cast<uintptr_t>(workspace);
+    queued->workspace = reinterpret_cast<char*>((at + kAlignment - 1) / kAlignment * kAlignment);
+  }
+  queued->plan = e.plan;
+  runtime::Task task;
+  task.name = function.api;
+  task.payload = std::move(queued);
+  task.run = &RunQueued;
+  target->Push(std::move(task));
+  return OkStatus();
+}
+
+Status RunCall(const OpsnnFunction& function, void* workspace, uint64_t workspace_size, aclOpExecutor* handle,
+               aclrtStream stream) {
+  if (!handle) return Errorf(Code::kNull, "%s: executor is null; phase one gives it", function.api);
+  std::shared_ptr<Executor> e = Table<Executor>().Find(handle);
+  if (!e) {
+    return InvalidArgument(
+        "%s: executor %p is %s; allowed: one from phase one, used once", function.api,
+        static_cast<void*>(handle),
+        runtime::KindOf(handle) == HandleKind::kExecutor ? "used up or destroyed" : "not an executor");
+  }
+  std::lock_guard lock(e->mutex);
+  // Single-shot: gone also when the run is refused. A second thread that raced here finds it removed.
+  if (!e->repeatable && !Table<Executor>().Remove(handle)) {
+    return InvalidArgument("%s: executor %p is used up or destroyed; allowed: one from phase one, used once",
+                           function.api, static_cast<void*>(handle));
+  }
+  return QueueCall(function, *e, workspace, workspace_size, stream);
+}
+
+// Statuses carry their full sentence, with the function's name in it.
+int Report(const Status& s) {
+  if (s.ok()) return 0;
+  runtime::AddErrorMessage(s);
+  return static_cast<int>(s.code());
+}
+
+}  // namespace
+}  // namespace opsnn::capi
+
+aclnnStatus opsnn_aclnn_plan(const OpsnnFunction* function, const OpsnnArg* args, int num_args,
+                             uint64_t* workspace_size, aclOpExecutor** executor) {
+  using namespace opsnn::capi;
+  if (!function) return opsnn_aclnn_declared("aclnn", workspace_size, executor);
+  return Guard<int>(function->api, kAclnnBadAlloc,
+                    [&] { return Report(PlanCall(*function, args, num_args, workspace_size, executor)); });
+}
+
+aclnnStatus opsnn_aclnn_run(const OpsnnFunction* function, void* workspace, uint64_t workspace_size,
+                            aclOpExecutor* executor, aclrtStream stream) {
+  using namespace opsnn::capi;
+  if (!function) return opsnn_aclnn_unsupported("aclnn");
+  return Guard<int>(function->api, kAclnnBadAlloc,
+                    [&] { return Report(RunCall(*function, workspace, workspace_size, executor, stream)); });
+}

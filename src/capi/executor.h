@@ -1,0 +1,38 @@
+// aclOpExecutor: a planned call with the addresses of its tensors, between phase one and phase two.
+#ifndef OPSNN_CAPI_EXECUTOR_H_
+#define OPSNN_CAPI_EXECUTOR_H_
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "capi/objects.h"
+#include "capi/plan.h"
+
+namespace opsnn::capi {
+
+// One tensor argument as the executor knows it.
+struct Binding {
+  int param = 0;
+  int member = -1;
+  bool is_output = false;
+  void* data = nullptr;      // of the first element
+  int64_t offset_bytes = 0;  // of the first element from the tensor's address
+};
+
+struct Executor {
+  const OpsnnFunction* function = nullptr;
+  std::shared_ptr<const CallPlan> plan;
+  std::mutex mutex;  // guards what follows: a repeatable executor may be shared
+  std::vector<Binding> tensors;
+  bool repeatable = false;
+};
+
+template <>
+struct KindOfObject<Executor> {
+  static constexpr HandleKind value = HandleKind::kExecutor;
+};
+
+}  // namespace opsnn::capi
+
+#endif  // OPSNN_CAPI_EXECUTOR_H_

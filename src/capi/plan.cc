@@ -1,0 +1,268 @@
+#include "capi/plan.h"
+
+#include <algorithm>
+
+#include "base/buffer.h"
+#include "op/pointwise.h"
+#include "runtime/memory.h"
+
+namespace opsnn::capi {
+namespace {
+
+TensorView ViewOf(const TensorArgument& t) {
+  const auto dtype = DTypeFromAcl(t.object->acl_dtype);
+  return {t.data, dtype.value_or(DType::kU8), Dims(std::span<const int64_t>(t.object->dims)),
+          Dims(std::span<const int64_t>(t.object->strides))};
+}
+
+// Existing programs overrun small buffers by a few bytes; those bytes are there (runtime/memory.h).
+constexpr ptrdiff_t kSpareBytes = 32;
+
+Status CheckInsideBlock(const Call& call, int tensor, const ByteRange& touched) {
+  auto block = runtime::FindBlock(touched.begin);
+  if (!block) return OkStatus();  // not allocated here: nothing is known about it
+  const char* end = static_cast<const char*>(block->base) + block->bytes;
+  if (touched.end - end <= kSpareBytes) return OkStatus();
+  return InvalidArgument("%s: %s reaches %td bytes past the end of its allocation of %zu bytes",
+                         call.function().api, call.NameOf(tensor).c_str(), touched.end - end, block->bytes);
+}
+
+// bool < integer < float: a result may be stored as its own kind or a higher one.
+int KindRank(DType t) { return IsFloat(t) ? 2 : t == DType::kBool ? 0 : 1; }
+
+bool CanStoreAs(DType from, DType to) { return KindRank(to) >= KindRank(from); }
+
+op::TensorDesc Contiguous(op::TensorDesc d) {
+  d.strides = Dims();
+  return d;
+}
+
+// Builds the steps of one call.
+class Builder {
+ public:
+  Builder(const Call& call, const std::vector<int>& same_memory) : call_(call), same_memory_(same_memory) {}
+
+  Result<std::shared_ptr<const CallPlan>> Build() {
+    OPSNN_RETURN_IF_ERROR(call_.CheckTensors());
+    OPSNN_RETURN_IF_ERROR(CheckWritable());
+    const OpsnnFunction& f = call_.function();
+    OPSNN_RETURN_IF_ERROR(f.adapter ? f.adapter(call_, op_call_) : BindFromDeclaration(call_, op_call_));
+    if (!op_call_.op) op_call_.op = f.op;
+    TrimAbsent(&op_call_.inputs);
+    TrimAbsent(&op_call_.outputs);
+    OPSNN_RETURN_IF_ERROR(InferOutputs());
+    const bool in_place_ok = static_cast<bool>(op_call_.op->program);
+    const bool strides_ok = in_place_ok || op_call_.op->op_class == op::OpClass::kVector ||
+                            op_call_.op->op_class == op::OpClass::kMatrix;
+    Status planned = strides_ok ? PlanSteps(false, !in_place_ok) : InvalidArgument("strides");
+    // The operator does not take these views as they lie: give it contiguous copies.
+    if (!planned.ok() && AnyStrided())
+      planned = PlanSteps(true, !in_place_ok);
+    else if (!strides_ok)
+      planned = PlanSteps(true, !in_place_ok);
+    if (!planned.ok()) return planned.WithContext(f.api);
+    return Finish();
+  }
+
+ private:
+  // Two indices of an output must not name one element.
+  Status CheckWritable() {
+    for (int i = 0; i < static_cast<int>(call_.tensors().size()); ++i) {
+      const TensorArgument& t = call_.tensors()[i];
+      if (!call_.function().params[t.param].is_output() || !HasInternalOverlap(ViewOf(t))) continue;
+      return InvalidArgument(
+          "%s: %s overlaps itself: shape %s with strides %s names an element twice; allowed: "
+          "views whose elements are distinct",
+          call_.function().api, call_.NameOf(i).c_str(), ToString(ViewOf(t).dims).c_str(),
+          ToString(ViewOf(t).strides).c_str());
+    }
+    return OkStatus();
+  }
+
+  static void TrimAbsent(std::vector<Operand>* operands) {
+    while (!operands->empty() && operands->back().tensor < 0) operands->pop_back();
+  }
+
+  bool AnyStrided() const {
+    auto strided = [](const Operand& o) { return o.tensor >= 0 && !o.desc.IsContiguous(); };
+    return std::any_of(op_call_.inputs.begin(), op_call_.inputs.end(), strided) ||
+           std::any_of(op_call_.outputs.begin(), op_call_.outputs.end(), strided);
+  }
+
+  // Infers, then holds the caller's outputs against the result.
+  Status InferOutputs() {
+    const char* api = call_.function().api;
+    std::vector<const op::TensorDesc*> inputs;
+    for (const Operand& o : op_call_.inputs) inputs.push_back(o.tensor < 0 ? nullptr : &o.desc);
+    op::InferContext c;
+    c.inputs = inputs;
+    c.attrs = &op_call_.attrs;
+    c.num_outputs = static_cast<int>(op_call_.outputs.size());
+    if (Status s = op::Infer(*op_call_.op, c); !s.ok()) return s.WithContext(api);
+    if (c.outputs.size() < op_call_.outputs.size()) {
+      return Errorf(Code::kInternal, "%s: the operator gives %zu of %zu outputs", api, c.outputs.size(),
+                    op_call_.outputs.size());
+    }
+    for (size_t i = 0; i < op_call_.outputs.size(); ++i) {
+      Operand& o = op_call_.outputs[i];
+      const op::TensorDesc& inferred = c.outputs[i];
+      if (o.tensor < 0) {  // not wanted, but one behind it is: computed into the workspace
+        o.desc = inferred;
+        continue;
+      }
+      const std::string name = call_.NameOf(o.tensor);
+      if (!(o.desc.dims == inferred.dims)) {
+        return InvalidArgument("%s: %s has shape %s; allowed: %s, the shape of the result", api, name.c_str(),
+                               ToString(o.desc.dims).c_str(), ToString(inferred.dims).c_str());
+      }
+      if (o.desc.dtype != inferred.dtype &&
+          !(op_call_.converts_output && CanStoreAs(inferred.dtype, o.desc.dtype))) {
+        return InvalidArgument(
+            "%s: %s has dtype %s; allowed: %s%s", api, name.c_str(), Name(o.desc.dtype), Name(inferred.dtype),
+            op_call_.converts_output ? ", or a type that it can be cast to" : ", the dtype of the result");
+      }
+    }
+    return OkStatus();
+  }
+
+  size_t Reserve(const op::TensorDesc& d) {
+    const size_t offset = temporaries_;
+    const size_t bytes = static_cast<size_t>(StoredElements(d.dims, d.layout)) * SizeOf(d.dtype);
+    temporaries_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return offset;
+  }
+
+  // A step that copies between two views of the same dims and dtype.
+  Status AddCopy(const op::TensorDesc& from, Place from_place, const op::TensorDesc& to, Place to_place) {
+    ProgramBuilder b;
+    b.Output(b.Unary(StageOp::kCopy, b.Input(ComputeTypeOf(from.dtype))));
+    OPSNN_ASSIGN_OR_RETURN(op::KernelPtr kernel,
+                           op::MakeProgramKernel(std::move(b).Build(), to.dims, {{0, from.View(nullptr)}},
+                                                 {{0, to.View(nullptr)}}, 0, "copy"));
+    steps_.push_back({std::move(kernel), {from_place}, {to_place}, 0});
+    return OkStatus();
+  }
+
+  static Place TensorPlace(int tensor) { return {Place::kTensor, tensor, 0}; }
+  static Place WorkspacePlace(size_t offset) { return {Place::kWorkspace, 0, offset}; }
+
+  bool IsAlsoInput(int tensor) const {
+    const int same = same_memory_.empty() ? tensor : same_memory_[tensor];
+    return std::any_of(op_call_.inputs.begin(), op_call_.inputs.end(), [&](const Operand& o) {
+      return o.tensor >= 0 && (o.tensor == tensor || o.tensor == same);
+    });
+  }
+
+  // copy_strided: operands that are not contiguous go through copies; copy_aliased: so do outputs that are
+  // inputs as well.
+  Status PlanSteps(bool copy_strided, bool copy_aliased) {
+    steps_.clear();
+    temporaries_ = 0;
+    Step main;
+    std::vector<op::TensorDesc> input_descs, output_descs;
+    for (const Operand& o : op_call_.inputs) {
+      input_descs.push_back(o.desc);
+      main.inputs.push_back(o.tensor < 0 ? Place{} : TensorPlace(o.tensor));
+      if (o.tensor < 0 || !copy_strided || o.desc.IsContiguous()) continue;
+      input_descs.back() = Contiguous(o.desc);
+      main.inputs.back() = WorkspacePlace(Reserve(o.desc));
+      OPSNN_RETURN_IF_ERROR(AddCopy(o.desc, TensorPlace(o.tensor), input_descs.back(), main.inputs.back()));
+    }
+    std::vector<size_t> copied_out;
+    for (size_t i = 0; i < op_call_.outputs.size(); ++i) {
+      const Operand& o = op_call_.outputs[i];
+      const bool wanted = o.tensor >= 0;
+      const bool copy =
+          wanted && ((copy_strided && !o.desc.IsContiguous()) || (copy_aliased && IsAlsoInput(o.tensor)));
+      output_descs.push_back(wanted && !copy ? o.desc : Contiguous(o.desc));
+      main.outputs.push_back(wanted && !copy ? TensorPlace(o.tensor) : WorkspacePlace(Reserve(o.desc)));
+      if (copy) copied_out.push_back(i);
+    }
+    std::vector<const op::TensorDesc*> inputs;
+    for (size_t i = 0; i < input_descs.size(); ++i) {
+      inputs.push_back(op_call_.inputs[i].tensor < 0 ? nullptr : &input_descs[i]);
+    }
+    op::PlanContext c;
+    c.inputs = inputs;
+    c.outputs = output_descs;
+    c.attrs = &op_call_.attrs;
+    OPSNN_ASSIGN_OR_RETURN(main.kernel, op::Plan(*op_call_.op, c));
+    const std::vector<Place> results = main.outputs;
+    steps_.push_back(std::move(main));
+    for (size_t i : copied_out) {
+      const Operand& o = op_call_.outputs[i];
+      OPSNN_RETURN_IF_ERROR(AddCopy(output_descs[i], results[i], o.desc, TensorPlace(o.tensor)));
+    }
+    return OkStatus();
+  }
+
+  Result<std::shared_ptr<const CallPlan>> Finish() {
+    auto plan = std::make_shared<CallPlan>();
+    size_t kernel_bytes = 0;
+    for (Step& s : steps_) {
+      s.workspace_offset = temporaries_;
+      kernel_bytes = std::max(kernel_bytes, s.kernel->workspace_bytes());
+    }
+    plan->workspace_bytes = temporaries_ + kernel_bytes;
+    if (plan->workspace_bytes)
+      plan->workspace_bytes += kAlignment;  // the caller's pointer may be less aligned
+    plan->needs_data.assign(call_.tensors().size(), false);
+    for (const auto* operands : {&op_call_.inputs, &op_call_.outputs}) {
+      for (const Operand& o : *operands) {
+        if (o.tensor >= 0 && NumElements(o.desc.dims) > 0) plan->needs_data[o.tensor] = true;
+      }
+    }
+    plan->steps = std::move(steps_);
+    return std::shared_ptr<const CallPlan>(std::move(plan));
+  }
+
+  const Call& call_;
+  const std::vector<int>& same_memory_;
+  OpCall op_call_;
+  std::vector<Step> steps_;
+  size_t temporaries_ = 0;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const CallPlan>> BuildPlan(const Call& call, const std::vector<int>& same_memory) {
+  return Builder(call, same_memory).Build();
+}
+
+Status AliasPattern(const Call& call, std::vector<int>* same_memory) {
+  same_memory->clear();
+  const auto& tensors = call.tensors();
+  const auto& params = call.function().params;
+  const int n = static_cast<int>(tensors.size());
+  for (int i = 0; i < n; ++i) {
+    // More dims than a view can have are refused by CheckTensors.
+    if (!tensors[i].data || tensors[i].object->dims.size() > kMaxRank) continue;
+    const TensorView mine = ViewOf(tensors[i]);
+    const ByteRange touched = TouchedBytes(mine);
+    if (touched.begin == touched.end) continue;
+    OPSNN_RETURN_IF_ERROR(CheckInsideBlock(call, i, touched));
+    if (!params[tensors[i].param].is_output()) continue;
+    for (int j = 0; j < n; ++j) {
+      if (j == i || !tensors[j].data || tensors[j].object->dims.size() > kMaxRank) continue;
+      const TensorView other = ViewOf(tensors[j]);
+      const ByteRange range = TouchedBytes(other);
+      if (range.begin >= touched.end || touched.begin >= range.end) continue;
+      const Overlap overlap = CheckOverlap(mine, other);
+      if (overlap == Overlap::kNone) continue;
+      const bool two_outputs = params[tensors[j].param].is_output();
+      if (overlap == Overlap::kPartial || two_outputs) {
+        return InvalidArgument("%s: %s overlaps %s in memory; allowed: %s", call.function().api,
+                               call.NameOf(i).c_str(), call.NameOf(j).c_str(),
+                               two_outputs ? "outputs that are apart" : "the same view, or no common memory");
+      }
+      if (same_memory->empty()) {
+        same_memory->resize(n);
+        for (int k = 0; k < n; ++k) (*same_memory)[k] = k;
+      }
+      (*same_memory)[i] = j;
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace opsnn::capi

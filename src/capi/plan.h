@@ -1,0 +1,66 @@
+// Planning a call: from arguments to kernels.
+//
+// An adapter (or the declaration's bind) turns the arguments into an OpCall: the operator, its attributes and
+// its operands, each a view on a tensor argument. BuildPlan infers, compares the outputs with what the caller
+// gave, plans, and adds copies where an operand cannot be used as it lies: a strided view that the operator
+// does not take, or an output that is also an input of an operator that does not work in place.
+#ifndef OPSNN_CAPI_PLAN_H_
+#define OPSNN_CAPI_PLAN_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capi/call.h"
+#include "op/operator.h"
+
+namespace opsnn::capi {
+
+// An operand of an OpCall: a tensor argument under the dims and strides that the operator shall see.
+struct Operand {
+  int tensor = -1;  // position in Call::tensors(); -1: absent
+  op::TensorDesc desc;
+};
+
+struct OpCall {
+  const op::OpDef* op = nullptr;
+  op::Attrs attrs;
+  std::vector<Operand> inputs, outputs;
+  // May an output have another dtype than the one inferred, converted as it is stored?
+  bool converts_output = false;
+};
+
+// Where a kernel's operand lies when it runs.
+struct Place {
+  enum Kind : uint8_t { kAbsent, kTensor, kWorkspace } kind = kAbsent;
+  int tensor = 0;     // kTensor: position in the executor's addresses
+  size_t offset = 0;  // kWorkspace: bytes
+};
+
+struct Step {
+  op::KernelPtr kernel;
+  std::vector<Place> inputs, outputs;
+  size_t workspace_offset = 0;
+};
+
+// What phase two runs; holds no addresses, shared by all calls of the same shape class.
+struct CallPlan {
+  std::vector<Step> steps;
+  size_t workspace_bytes = 0;    // including what aligning the caller's pointer may cost
+  std::vector<bool> needs_data;  // by tensor: read or written, so its address must be set by then
+};
+
+// Checks everything about the call that does not depend on addresses and plans it. same_memory[i] is the
+// tensor that tensor i shares its memory with exactly (itself if none), as AliasPattern found.
+Result<std::shared_ptr<const CallPlan>> BuildPlan(const Call& call, const std::vector<int>& same_memory);
+
+// How the outputs lie to the inputs: refuses outputs that overlap an operand partly; fills same_memory.
+// Tensors without an address overlap nothing.
+Status AliasPattern(const Call& call, std::vector<int>* same_memory);
+
+// The generic adapter: operands and attributes as the declaration's bind says.
+Status BindFromDeclaration(const Call& call, OpCall& out);
+
+}  // namespace opsnn::capi
+
+#endif  // OPSNN_CAPI_PLAN_H_
