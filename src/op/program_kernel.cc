@@ -7,6 +7,7 @@
 namespace opsnn::op {
 namespace {
 
+constexpr size_t kMaxOperands = 64;    // what the engine's argument tables hold
 constexpr size_t kInlineOperands = 6;  // most operators; longer fused chains take their views from the heap
 
 class ProgramKernel : public Kernel {
@@ -68,6 +69,10 @@ Result<KernelPtr> MakeProgramKernel(const Program& program, const Dims& iteratio
     return Errorf(Code::kInternal, "program %s: bound to %zu inputs and %zu outputs; it has %d and %zu",
                   program.ToString().c_str(), inputs.size(), outputs.size(), program.num_inputs,
                   program.outputs.size());
+  }
+  if (inputs.size() + outputs.size() > kMaxOperands) {
+    return Errorf(Code::kNotImplemented, "program %s: got %zu operands; allowed: %zu",
+                  program.ToString().c_str(), inputs.size() + outputs.size(), kMaxOperands);
   }
   bool all_empty = true;
   for (const KernelOperand& y : outputs) all_empty = all_empty && y.view.size() == 0;

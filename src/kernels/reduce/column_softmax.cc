@@ -50,14 +50,17 @@ Result<std::shared_ptr<const ColumnSoftmaxPlan>> ColumnSoftmaxPlan::Make(const C
   const SlotId x = exp.Input(plan->type_), max = exp.Input(plan->type_);
   exp.Output(exp.Unary(StageOp::kExp, exp.Binary(StageOp::kSub, x, max)));
   OPSNN_ASSIGN_OR_RETURN(plan->exp_, vector::Compile(std::move(exp).Build()));
+  ProgramBuilder reciprocal;
+  reciprocal.Output(reciprocal.Unary(StageOp::kReciprocal, reciprocal.Input(plan->type_)));
+  OPSNN_ASSIGN_OR_RETURN(plan->reciprocal_, vector::Compile(std::move(reciprocal).Build()));
   ProgramBuilder store;
   const SlotId value = store.Input(plan->type_);
   if (params.log) {  // x, max, sum
     const SlotId shift = store.Input(plan->type_), sum = store.Input(plan->type_);
     store.Output(store.Binary(StageOp::kSub, store.Binary(StageOp::kSub, value, shift),
                               store.Unary(StageOp::kLog, sum)));
-  } else {  // exp, sum
-    store.Output(store.Binary(StageOp::kDiv, value, store.Input(plan->type_)));
+  } else {  // exp, 1 / sum
+    store.Output(store.Binary(StageOp::kMul, value, store.Input(plan->type_)));
   }
   OPSNN_ASSIGN_OR_RETURN(plan->store_, vector::Compile(std::move(store).Build()));
   return std::shared_ptr<const ColumnSoftmaxPlan>(std::move(plan));
@@ -87,6 +90,8 @@ void ColumnSoftmaxPlan::RunStrip(const char* x, char* y, int64_t cols) const {
     const BlockArg store_args[] = {tile, max_row, sum_row, out};
     vector::RunBlock(*store_, p_.rows, cols, store_args);
   } else {
+    const BlockArg reciprocal_args[] = {sum_row, sum_row};
+    vector::RunBlock(*reciprocal_, 1, cols, reciprocal_args);
     const BlockArg store_args[] = {exp_tile, sum_row, out};
     vector::RunBlock(*store_, p_.rows, cols, store_args);
   }

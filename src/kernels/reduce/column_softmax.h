@@ -35,7 +35,7 @@ class ColumnSoftmaxPlan {
   ColumnSoftmax p_;
   int64_t strip_cols_ = 0;
   ComputeType type_ = ComputeType::kF32;
-  std::shared_ptr<const vector::CompiledProgram> load_, exp_, store_;
+  std::shared_ptr<const vector::CompiledProgram> load_, exp_, reciprocal_, store_;
 };
 
 }  // namespace opsnn::kernels

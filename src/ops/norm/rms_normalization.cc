@@ -1,16 +1,18 @@
 #include "op/pointwise.h"
 #include "ops/norm/row_norm.h"
+#include "vector/canonical_programs.h"
 
 namespace opsnn::ops {
 namespace {
 
 Program RmsNorm(const op::PlanContext& c) {
-  const ComputeType type = RowNormType(c.inputs[0]->dtype);
+  const ComputeType type = ComputeTypeOf(c.inputs[0]->dtype);
+  const double epsilon = op::AttrsOf(c.attrs).Float("epsilon", 1e-5);
+  if (AllF32(c.inputs)) return vector::RmsNormProgram({.eps = epsilon, .gamma = true});
   const DType types[] = {c.inputs[0]->dtype, c.inputs[1]->dtype};
-  ProgramBuilder b;
+  ProgramBuilder b;  // the same with conversions
   const std::vector<SlotId> in = op::ConvertedInputs(b, {types, c.attrs, c.inputs}, type);
   const SlotId mean = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, in[0]));
-  const double epsilon = op::AttrsOf(c.attrs).Float("epsilon", 1e-5);
   const SlotId scale = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, mean, 1, epsilon));
   b.Output(b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, in[0], scale), in[1]));
   return std::move(b).Build();

@@ -13,7 +13,12 @@ Result<int> Axis(const op::OpDef& def, const op::Attrs* attrs, int rank) {
 
 }  // namespace
 
-ComputeType RowNormType(DType x) { return ComputeTypeOf(x); }
+bool AllF32(op::InputDescs inputs) {
+  for (const op::TensorDesc* x : inputs) {
+    if (x != nullptr && ComputeTypeOf(x->dtype) != ComputeType::kF32) return false;
+  }
+  return true;
+}
 
 Status InferRowNorm(const op::OpDef& def, op::InferContext& c) {
   const op::TensorDesc& x = *c.inputs[0];

@@ -10,8 +10,8 @@ namespace opsnn::ops {
 // statistics) with the normalised dims as 1, in f32 (f64 for an f64 X).
 Status InferRowNorm(const op::OpDef& def, op::InferContext& c);
 
-// The compute type of every operand: that of X.
-ComputeType RowNormType(DType x);
+// Whether every given operand computes in f32, as the row templates do.
+bool AllF32(op::InputDescs inputs);
 
 // Runs `program` over the trailing dims from the axis on; its inputs are the given operator inputs in order.
 Result<op::KernelPtr> PlanRowNorm(const op::OpDef& def, const op::PlanContext& c, const Program& program);

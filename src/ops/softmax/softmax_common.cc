@@ -4,6 +4,7 @@
 
 #include "kernels/reduce/column_softmax.h"
 #include "op/pointwise.h"
+#include "vector/canonical_programs.h"
 
 namespace opsnn::ops {
 namespace {
@@ -30,12 +31,14 @@ Status InferSoftmax(const op::OpDef& def, InferContext& c) {
 }
 
 Program RowProgram(ComputeType type, bool log) {
-  ProgramBuilder b;
+  if (type == ComputeType::kF32) return log ? vector::LogSoftmaxProgram() : vector::SoftmaxProgram();
+  ProgramBuilder b;  // the same in f64
   const SlotId x = b.Input(type);
   const SlotId d = b.Binary(StageOp::kSub, x, b.Unary(StageOp::kRowMax, x));
   const SlotId e = b.Unary(StageOp::kExp, d);
   const SlotId sum = b.Unary(StageOp::kRowSum, e);
-  b.Output(log ? b.Binary(StageOp::kSub, d, b.Unary(StageOp::kLog, sum)) : b.Binary(StageOp::kDiv, e, sum));
+  b.Output(log ? b.Binary(StageOp::kSub, d, b.Unary(StageOp::kLog, sum))
+               : b.Binary(StageOp::kMul, e, b.Unary(StageOp::kReciprocal, sum)));
   return std::move(b).Build();
 }
 
