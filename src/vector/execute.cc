@@ -1,0 +1,358 @@
+// The block interpreter.
+//
+// A run binds the slots to memory: an input in the compute type is read where it is, other inputs are
+// converted into scratch block by block; an output in the compute type is written where it belongs unless an
+// aliasing input is still read later. Then, block by block, every instruction runs over the whole block.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "base/buffer.h"
+#include "isa/tier.h"
+#include "vector/compiled.h"
+#include "vector/convert.h"
+
+namespace opsnn::vector {
+namespace {
+
+// Scratch of one block, with the blocks read and written directly, takes half of a common L1 (32 KiB); the
+// rest is for the lines that are being prefetched.
+constexpr int64_t kBlockBytes = 16 << 10;
+constexpr int64_t kElementAlign = 32;  // buffers start on cache lines for any element size
+constexpr int64_t kFlatCols = 48;      // below this many columns, rows are processed together
+constexpr int kMaxArgs = 64;
+
+int64_t RoundUp(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+
+// Grows and stays: a thread runs programs again and again.
+char* Scratch(size_t bytes) {
+  static thread_local AlignedBuffer buffer;
+  if (buffer.bytes() < bytes) buffer = AlignedBuffer(bytes + bytes / 2);
+  return buffer.as<char>();
+}
+
+class Interpreter {
+ public:
+  Interpreter(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockArg* args,
+              const ExecuteOptions& options)
+      : p_(p),
+        rows_(rows),
+        cols_(cols),
+        args_(args),
+        options_(options),
+        tier_(static_cast<int>(isa::ActiveTier())),
+        size_(static_cast<int64_t>(p.element_size)) {}
+
+  void Run() {
+    Bind();
+    for (r0_ = 0; r0_ < rows_; r0_ += block_rows_) {
+      br_ = std::min(block_rows_, rows_ - r0_);
+      c0_ = 0;
+      do {  // once even for empty rows: their reductions have values
+        bc_ = std::min(block_cols_, cols_ - c0_);
+        RunBlock();
+        c0_ += block_cols_;
+      } while (c0_ < cols_);
+    }
+  }
+
+ private:
+  enum class Load : uint8_t { kDirect, kScalar, kPerRow, kPerCol, kFull, kExpandRow, kExpandCol };
+
+  // ---- binding
+  // ---------------------------------------------------------------------------------------------
+  Load ClassifyInput(int i) const {
+    const BlockArg& a = args_[i];
+    const SlotPlan& s = p_.slots[i];
+    const bool by_row = a.row_stride != 0 && rows_ > 1;
+    const bool by_col = a.col_stride != 0 && cols_ > 1 && !s.per_row;
+    const bool same = SameRepresentation(a.dtype, s.type);
+    if (flat_) {
+      if (!by_row && !by_col) return same ? Load::kDirect : Load::kScalar;
+      if (same && a.row_stride == cols_ && (a.col_stride == 1 || cols_ == 1)) return Load::kDirect;
+      if (by_row && (by_col || cols_ == 1)) return Load::kFull;
+      return by_row ? Load::kExpandCol : Load::kExpandRow;
+    }
+    if (same && (!by_col || a.col_stride == 1)) {
+      // A per-row instruction walks over the rows with step 1.
+      if (by_col || !by_row || a.row_stride == 1 || !s.read_per_row) return Load::kDirect;
+    }
+    if (by_row && by_col) return Load::kFull;
+    return by_row ? Load::kPerRow : by_col ? Load::kPerCol : Load::kScalar;
+  }
+
+  bool OutputIsDirect(int o) const {
+    const BlockArg& a = args_[p_.num_inputs + o];
+    const SlotId slot = p_.program.outputs[o];
+    const SlotPlan& s = p_.slots[slot];
+    if (s.per_row || s.first < 0 || s.output != o || !SameRepresentation(a.dtype, s.type)) return false;
+    if (a.col_stride != 1 && cols_ > 1) return false;
+    if (rows_ > 1 && (a.row_stride == 0 || (flat_ && a.row_stride != cols_))) return false;
+    for (int i = 0; i < p_.num_inputs; ++i) {  // in place: the input must not be read after this instruction
+      if (args_[i].data == a.data && p_.slots[i].last > s.first) return false;
+    }
+    return true;
+  }
+
+  void Bind() {
+    flat_ = !p_.has_per_row && rows_ > 1 && cols_ < kFlatCols;
+    int64_t buffers = p_.num_buffers, scratch_used = 0;
+    for (const SlotPlan& s : p_.slots) scratch_used += s.buffer >= 0 && !s.per_row;
+    for (int o = 0; o < p_.num_outputs; ++o) {
+      direct_[o] = OutputIsDirect(o);
+      scratch_used -= direct_[o];
+    }
+    for (int i = 0; i < p_.num_inputs; ++i) {
+      load_[i] = ClassifyInput(i);
+      scratch_used += load_[i] != Load::kDirect;
+    }
+    ChooseBlock(scratch_used);
+    const int64_t full = RoundUp(block_rows_ * block_cols_ * size_, kElementAlign * 4);
+    const int64_t per_row = RoundUp(block_rows_ * 8, kElementAlign * 4);
+    int64_t bytes = buffers * full + p_.num_row_buffers * per_row;
+    for (int i = 0; i < p_.num_inputs; ++i)
+      bytes += load_[i] == Load::kDirect ? 0 : LoadBytes(load_[i], full);
+    char* at = Scratch(static_cast<size_t>(bytes));
+    char* row_at = at + buffers * full;
+    for (size_t i = 0; i < p_.slots.size(); ++i) {
+      const SlotPlan& s = p_.slots[i];
+      if (s.is_const)
+        view_[i] = {s.value, 0, 0};
+      else if (s.buffer >= 0 && s.per_row)
+        view_[i] = {row_at + s.buffer * per_row, 1, 0};
+      else if (s.buffer >= 0)
+        view_[i] = {at + s.buffer * full, block_cols_, 1};
+    }
+    at = row_at + p_.num_row_buffers * per_row;
+    for (int i = 0; i < p_.num_inputs; ++i) {
+      if (load_[i] == Load::kDirect) continue;
+      view_[i] = {at, 0, 0};
+      at += LoadBytes(load_[i], full);
+    }
+  }
+  int64_t LoadBytes(Load load, int64_t full) const {
+    switch (load) {
+      case Load::kDirect:
+        return 0;
+      case Load::kScalar:
+        return kElementAlign * 4;
+      case Load::kPerRow:
+        return RoundUp(block_rows_ * size_, kElementAlign * 4);
+      case Load::kPerCol:
+        return RoundUp(block_cols_ * size_, kElementAlign * 4);
+      default:
+        return full;
+    }
+  }
+  void ChooseBlock(int64_t scratch_used) {
+    // One instruction that reads and writes tensors needs no blocks at all.
+    const bool whole = scratch_used == 0 && p_.code.size() <= 1;
+    const int64_t budget =
+        whole ? INT64_MAX / 64 : std::max<int64_t>(kElementAlign, kBlockBytes / size_ / (scratch_used + 2));
+    block_cols_ = cols_;
+    if (!p_.has_reduction && !flat_ && cols_ > budget) block_cols_ = budget / kElementAlign * kElementAlign;
+    block_rows_ =
+        std::clamp<int64_t>(budget / std::max<int64_t>(block_cols_, 1), 1, std::max<int64_t>(rows_, 1));
+    block_cols_ = std::max<int64_t>(block_cols_, 1);
+  }
+
+  // ---- one block
+  // -------------------------------------------------------------------------------------------
+  static const char* Address(const BlockArg& a, int64_t r, int64_t c) {
+    return static_cast<const char*>(a.data) +
+           (r * a.row_stride + c * a.col_stride) * static_cast<int64_t>(SizeOf(a.dtype));
+  }
+
+  void LoadInput(int i) {
+    const BlockArg& a = args_[i];
+    const ComputeType t = p_.slots[i].type;
+    PassOperand& v = view_[i];
+    char* to = static_cast<char*>(const_cast<void*>(v.data));
+    auto load = [&](int64_t r, int64_t c, int64_t stride, char* dst, int64_t n) {
+      LoadConvert(a.dtype, Address(a, r, c), stride, t, dst, n);
+    };
+    switch (load_[i]) {
+      case Load::kDirect: {
+        const bool by_col = a.col_stride != 0 && cols_ > 1 && !p_.slots[i].per_row;
+        const bool moves = by_col || (flat_ && a.row_stride != 0);
+        v = {Address(a, r0_, by_col ? c0_ : 0), a.row_stride, moves ? 1 : 0};
+        break;
+      }
+      case Load::kScalar:
+        v = {to, 0, 0};
+        if (r0_ == 0 && c0_ == 0) load(0, 0, 1, to, 1);
+        break;
+      case Load::kPerRow:
+        v = {to, 1, 0};
+        load(r0_, 0, a.row_stride, to, br_);
+        break;
+      case Load::kPerCol:
+        v = {to, 0, 1};
+        if (r0_ == 0 || block_cols_ < cols_) load(0, c0_, a.col_stride, to, bc_);
+        break;
+      case Load::kFull:
+        v = {to, bc_, 1};
+        if (a.row_stride == bc_ * a.col_stride) {
+          load(r0_, c0_, a.col_stride, to, br_ * bc_);
+        } else {
+          for (int64_t r = 0; r < br_; ++r) load(r0_ + r, c0_, a.col_stride, to + r * bc_ * size_of(t), bc_);
+        }
+        break;
+      case Load::kExpandRow:
+        v = {to, bc_, 1};
+        if (r0_ != 0) break;
+        load(0, 0, a.col_stride, to, bc_);
+        for (int64_t r = 1; r < br_; ++r) std::memcpy(to + r * bc_ * size_of(t), to, bc_ * size_of(t));
+        break;
+      case Load::kExpandCol:
+        v = {to, bc_, 1};
+        for (int64_t r = 0; r < br_; ++r) load(r0_ + r, 0, 0, to + r * bc_ * size_of(t), bc_);
+        break;
+    }
+  }
+  static int64_t size_of(ComputeType t) { return static_cast<int64_t>(SizeOfCompute(t)); }
+
+  void RunBlock() {
+    for (int i = 0; i < p_.num_inputs; ++i) LoadInput(i);
+    for (size_t i = p_.num_inputs; i < p_.slots.size(); ++i) {
+      if (view_[i].step == 1) view_[i].row_stride = bc_;
+    }
+    for (int o = 0; o < p_.num_outputs; ++o) {
+      const BlockArg& a = args_[p_.num_inputs + o];
+      if (direct_[o]) view_[p_.program.outputs[o]] = {Address(a, r0_, c0_), a.row_stride, 1};
+    }
+    passes_ = 0;
+    for (const Instruction& in : p_.code) RunInstruction(in);
+    for (int o = 0; o < p_.num_outputs; ++o) {
+      if (!direct_[o]) StoreOutput(o);
+    }
+  }
+
+  void RunInstruction(const Instruction& in) {
+    PassArgs a{};
+    a.rows = flat_ || in.per_row ? 1 : br_;
+    a.cols = in.per_row ? br_ : flat_ ? br_ * bc_ : bc_;
+    a.imm = in.imm, a.imm64 = in.imm64;
+    for (int k = 0; k < in.num_src; ++k) {
+      a.src[k] = view_[in.src[k]];
+      if (in.per_row && !p_.slots[in.src[k]].is_const) a.src[k] = {a.src[k].data, 0, a.src[k].row_stride};
+    }
+    if (in.dst != kNoSlot) {
+      const PassOperand& v = view_[in.dst];
+      a.dst = const_cast<void*>(v.data), a.dst_row_stride = v.row_stride;
+      const int o = p_.slots[in.dst].output;
+      a.stream = options_.stream && in.dst_dies && o >= 0 && direct_[o];
+    }
+    if (in.reduced != kNoSlot) a.reduced = const_cast<void*>(view_[in.reduced].data);
+    if (in.kind == Instruction::Kind::kRoundTo) return RoundTo(in, a);
+    SetPrefetch(a, in);
+    in.fn[tier_](a);
+  }
+
+  // Each full pass fetches its share of the next block: one line per four vectors.
+  void SetPrefetch(PassArgs& a, const Instruction& in) {
+    a.prefetch = static_cast<const char*>(in.num_src > 0 ? a.src[0].data : a.dst);
+    a.prefetch_step = 0;
+    if (in.per_row || p_.num_inputs == 0) return;
+    const int turn = passes_++, i = turn % p_.num_inputs;
+    const BlockArg& b = args_[i];
+    if (b.col_stride != 1 || b.row_stride == 0) return;
+    const bool contiguous = b.row_stride == cols_ || block_rows_ == 1;
+    const int64_t vector_bytes = tier_ == 2 ? 64 : tier_ == 1 ? 32 : 16;
+    const int64_t share = br_ * bc_ * 4 / (4 * vector_bytes) * 64;  // bytes that one pass can ask for
+    const int64_t from = turn / p_.num_inputs * share;
+    if (!contiguous || from >= br_ * bc_ * static_cast<int64_t>(SizeOf(b.dtype))) return;
+    const char* next = block_cols_ < cols_ ? Address(b, r0_, c0_ + bc_) : Address(b, r0_ + br_, c0_);
+    a.prefetch = next + from;
+    a.prefetch_step = 64;
+  }
+
+  void RoundTo(const Instruction& in, const PassArgs& a) {
+    constexpr int64_t kChunk = 256;
+    alignas(64) char narrow[kChunk * 8], wide[kChunk * 8];
+    const ComputeType t = p_.slots[in.dst].type;
+    const int64_t size = size_of(t);
+    for (int64_t r = 0; r < a.rows; ++r) {
+      const char* src = static_cast<const char*>(a.src[0].data) + r * a.src[0].row_stride * size;
+      char* dst = static_cast<char*>(a.dst) + r * a.dst_row_stride * size;
+      for (int64_t c = 0; c < a.cols; c += kChunk) {
+        const int64_t n = std::min(kChunk, a.cols - c);
+        for (int64_t i = 0; i < n; ++i)
+          std::memcpy(wide + i * size, src + (c + i) * a.src[0].step * size, size);
+        StoreConvert(t, wide, in.round_to, narrow, 1, n);
+        LoadConvert(in.round_to, narrow, 1, t, dst + c * size, n);
+      }
+    }
+  }
+
+  void StoreOutput(int o) {
+    const BlockArg& a = args_[p_.num_inputs + o];
+    const SlotId slot = p_.program.outputs[o];
+    const SlotPlan& s = p_.slots[slot];
+    const PassOperand& v = view_[slot];
+    const int64_t size = size_of(s.type);
+    if (p_.program.slots[slot].per_row) {  // declared so: the output has one value per row
+      const char* src = static_cast<const char*>(v.data);
+      char* dst = const_cast<char*>(Address(a, r0_, 0));
+      if (v.row_stride == 1) return StoreConvert(s.type, src, a.dtype, dst, a.row_stride, br_);
+      for (int64_t r = 0; r < br_; ++r) {
+        StoreConvert(s.type, src + r * v.row_stride * size, a.dtype,
+                     const_cast<char*>(Address(a, r0_ + r, 0)), 1, 1);
+      }
+      return;
+    }
+    for (int64_t r = 0; r < br_; ++r) {
+      const char* src = static_cast<const char*>(v.data) + r * v.row_stride * size;
+      if (v.step == 1) {
+        StoreConvert(s.type, src, a.dtype, const_cast<char*>(Address(a, r0_ + r, c0_)), a.col_stride, bc_);
+        continue;
+      }
+      for (int64_t c = 0; c < bc_; ++c) {
+        StoreConvert(s.type, src, a.dtype, const_cast<char*>(Address(a, r0_ + r, c0_ + c)), 1, 1);
+      }
+    }
+  }
+
+  const CompiledProgram& p_;
+  const int64_t rows_, cols_;
+  const BlockArg* const args_;
+  const ExecuteOptions& options_;
+  const int tier_;
+  const int64_t size_;  // scratch bytes per element
+  bool flat_ = false;   // short rows: a block is one long row
+  int passes_ = 0;      // full passes of this block so far
+  int64_t block_rows_ = 1, block_cols_ = 1;
+  int64_t r0_ = 0, c0_ = 0, br_ = 0, bc_ = 0;  // the current block
+  Load load_[kMaxArgs];
+  bool direct_[kMaxArgs];
+  PassOperand view_[kNoSlot];
+};
+
+// Rows that follow each other without a gap in every argument are one long row.
+bool RowsMerge(const CompiledProgram& p, int64_t cols, const BlockArg* args) {
+  if (p.has_per_row) return false;
+  for (int i = 0; i < p.num_inputs + p.num_outputs; ++i) {
+    if (args[i].row_stride != cols * args[i].col_stride) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Execute(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockArg* args,
+             const ExecuteOptions& options) {
+  if (rows <= 0 || cols < 0 || (cols == 0 && !p.has_reduction)) return;
+  assert(p.num_inputs + p.num_outputs <= kMaxArgs);
+  if (ExecuteRowTemplate(p, rows, cols, args, options)) return;
+  if (rows > 1 && RowsMerge(p, cols, args)) {
+    Interpreter(p, 1, rows * cols, args, options).Run();
+  } else {
+    Interpreter(p, rows, cols, args, options).Run();
+  }
+}
+
+void RunBlock(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockArg* args) {
+  Execute(p, rows, cols, args, {});
+}
+
+}  // namespace opsnn::vector

@@ -1,0 +1,141 @@
+// The loop of a pass, written once: operands, tails, prefetch and streaming stores around a register functor.
+#if defined(OPSNN_VECTOR_PASS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef OPSNN_VECTOR_PASS_INL_H_
+#undef OPSNN_VECTOR_PASS_INL_H_
+#else
+#define OPSNN_VECTOR_PASS_INL_H_
+#endif
+
+#include <cstring>
+
+#include "hwy/cache_control.h"
+#include "isa/hwy.h"
+#include "vector/pass.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::ScalableTag<float>;
+using VF = hn::Vec<DF>;
+inline constexpr size_t kLanes = HWY_MAX_BYTES / sizeof(float);
+
+// The first n < kLanes values, zeros behind. The masked loads of AVX do not touch what they skip; SSE4 has
+// none.
+HWY_INLINE VF LoadTail(DF d, const float* HWY_RESTRICT p, size_t n) {
+  if constexpr (kLanes == 4) {
+    HWY_ALIGN float buffer[kLanes] = {};
+    for (size_t i = 0; i < n; ++i) buffer[i] = p[i];
+    return hn::Load(d, buffer);
+  } else {
+    return hn::MaskedLoad(hn::FirstN(d, n), d, p);
+  }
+}
+HWY_INLINE void StoreTail(DF d, VF v, float* HWY_RESTRICT p, size_t n) {
+  if constexpr (kLanes == 4) {
+    HWY_ALIGN float buffer[kLanes];
+    hn::Store(v, d, buffer);
+    for (size_t i = 0; i < n; ++i) p[i] = buffer[i];
+  } else {
+    hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+  }
+}
+
+// Where the operands of one row are. A repeated value is splatted into `splat` and then stays put.
+template <int kArity>
+struct RowCursor {
+  const float* p[kArity > 0 ? kArity : 1];
+  size_t inc[kArity > 0 ? kArity : 1];  // per vector: kLanes or 0
+  HWY_ALIGN float splat[(kArity > 0 ? kArity : 1) * kLanes];
+
+  HWY_INLINE void SetRow(DF d, const vector::PassArgs& a, int64_t row) {
+    for (int k = 0; k < kArity; ++k) {
+      const float* src = static_cast<const float*>(a.src[k].data) + row * a.src[k].row_stride;
+      if (a.src[k].step == 0) {
+        hn::Store(hn::Set(d, *src), d, splat + k * kLanes);
+        src = splat + k * kLanes;
+      }
+      p[k] = src;
+      inc[k] = a.src[k].step == 0 ? 0 : kLanes;
+    }
+  }
+  template <class F>
+  HWY_INLINE VF Eval(DF d, size_t vec, const F& f) const {
+    if constexpr (kArity == 0) return f(d);
+    if constexpr (kArity == 1) return f(d, hn::LoadU(d, p[0] + vec * inc[0]));
+    if constexpr (kArity == 2)
+      return f(d, hn::LoadU(d, p[0] + vec * inc[0]), hn::LoadU(d, p[1] + vec * inc[1]));
+    if constexpr (kArity == 3) {
+      return f(d, hn::LoadU(d, p[0] + vec * inc[0]), hn::LoadU(d, p[1] + vec * inc[1]),
+               hn::LoadU(d, p[2] + vec * inc[2]));
+    }
+    if constexpr (kArity == 4) {
+      return f(d, hn::LoadU(d, p[0] + vec * inc[0]), hn::LoadU(d, p[1] + vec * inc[1]),
+               hn::LoadU(d, p[2] + vec * inc[2]), hn::LoadU(d, p[3] + vec * inc[3]));
+    }
+  }
+  // n < kLanes elements.
+  template <class F>
+  HWY_INLINE VF EvalTail(DF d, size_t n, const F& f) const {
+    auto get = [&](int k) HWY_ATTR { return inc[k] == 0 ? hn::Load(d, p[k]) : LoadTail(d, p[k], n); };
+    if constexpr (kArity == 0) return f(d);
+    if constexpr (kArity == 1) return f(d, get(0));
+    if constexpr (kArity == 2) return f(d, get(0), get(1));
+    if constexpr (kArity == 3) return f(d, get(0), get(1), get(2));
+    if constexpr (kArity == 4) return f(d, get(0), get(1), get(2), get(3));
+  }
+  HWY_INLINE void Advance(size_t vectors) {
+    for (int k = 0; k < kArity; ++k) p[k] += vectors * inc[k];
+  }
+  HWY_INLINE void AdvanceElements(size_t n) {
+    for (int k = 0; k < kArity; ++k) p[k] += inc[k] == 0 ? 0 : n;
+  }
+};
+
+// dst = f(src...) over all rows; f(d, v...) -> vector. In place is fine: every vector is read before it is
+// written.
+template <int kArity, class F>
+HWY_INLINE void RunPass(const vector::PassArgs& a, const F& f) {
+  constexpr size_t kUnroll = 4;  // vectors per prefetched line; enough independent chains for the FMA latency
+  const DF d;
+  const char* prefetch = a.prefetch;
+  RowCursor<kArity> cursor;
+  for (int64_t row = 0; row < a.rows; ++row) {
+    cursor.SetRow(d, a, row);
+    float* dst = static_cast<float*>(a.dst) + row * a.dst_row_stride;
+    size_t n = static_cast<size_t>(a.cols);
+    if (a.stream) {  // streaming stores want whole aligned vectors: a short head first
+      const size_t head =
+          (HWY_MAX_BYTES - reinterpret_cast<uintptr_t>(dst) % HWY_MAX_BYTES) % HWY_MAX_BYTES / 4;
+      if (head != 0 && head < n) {
+        StoreTail(d, cursor.EvalTail(d, head, f), dst, head);
+        cursor.AdvanceElements(head), dst += head, n -= head;
+      }
+    }
+    for (; n >= kUnroll * kLanes; n -= kUnroll * kLanes) {
+      hwy::Prefetch(prefetch);
+      prefetch += a.prefetch_step;
+      const VF v0 = cursor.Eval(d, 0, f), v1 = cursor.Eval(d, 1, f);
+      const VF v2 = cursor.Eval(d, 2, f), v3 = cursor.Eval(d, 3, f);
+      cursor.Advance(kUnroll);
+      if (HWY_UNLIKELY(a.stream)) {
+        hn::Stream(v0, d, dst), hn::Stream(v1, d, dst + kLanes);
+        hn::Stream(v2, d, dst + 2 * kLanes), hn::Stream(v3, d, dst + 3 * kLanes);
+      } else {
+        hn::StoreU(v0, d, dst), hn::StoreU(v1, d, dst + kLanes);
+        hn::StoreU(v2, d, dst + 2 * kLanes), hn::StoreU(v3, d, dst + 3 * kLanes);
+      }
+      dst += kUnroll * kLanes;
+    }
+    for (; n >= kLanes; n -= kLanes, dst += kLanes) {
+      hn::StoreU(cursor.Eval(d, 0, f), d, dst);
+      cursor.Advance(1);
+    }
+    if (n != 0) StoreTail(d, cursor.EvalTail(d, n, f), dst, n);
+  }
+}
+
+}  // namespace opsnn::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

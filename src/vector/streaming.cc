@@ -1,0 +1,27 @@
+#include "vector/streaming.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "hwy/cache_control.h"
+
+namespace opsnn::vector {
+
+int64_t StreamingThreshold() {
+  // A result that fills a quarter of the last-level cache is not read again from there by whatever comes
+  // next. Cloud machines report caches shared with strangers: count at most 64 MiB of it as ours.
+  static const int64_t threshold = [] {
+    int64_t cache = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    cache = std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE));
+#endif
+    constexpr int64_t kUnknown = 8 << 20, kMostOfIt = 64 << 20;
+    return (cache > 0 ? std::min(cache, kMostOfIt) : kUnknown) / 4;
+  }();
+  return threshold;
+}
+
+void FlushStreams() { hwy::FlushStream(); }
+
+}  // namespace opsnn::vector
