@@ -179,10 +179,10 @@ std::string RateCachePath() {
   return dir + "/opsnn/rates-" + file + ".toml";
 }
 
-#define OPSNN_HOST_RATES(X)                                                                              \
-  X(clock_ghz)                                                                                           \
-  X(fma_gflops) X(l1d_gbps) X(l2_gbps) X(l3_gbps) X(dram_read_gbps) X(dram_copy_gbps) X(dram_total_gbps) \
-      X(sync_us)
+#define OPSNN_HOST_RATES(X) \
+  X(clock_ghz)              \
+  X(fma_gflops)             \
+  X(l1d_gbps) X(l2_gbps) X(l3_gbps) X(dram_read_gbps) X(dram_copy_gbps) X(dram_total_gbps) X(sync_us)
 
 bool ReadRates(const std::string& path, HostRates* rates) {
   if (path.empty() || access(path.c_str(), R_OK) != 0) return false;

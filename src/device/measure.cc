@@ -13,6 +13,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Memory is measured on a buffer larger than what one process can expect to keep of a shared cache, small
+// enough to be quick.
+constexpr int64_t kMinMemory = 16 << 20, kMaxMemory = 32 << 20;
+
 // Results land here so that the compiler cannot drop the loops that made them.
 volatile double g_sink;
 
@@ -52,7 +56,9 @@ double ReadGbps(const float* p, int64_t bytes, double expected_gbps) {
   const size_t n = static_cast<size_t>(bytes) / sizeof(float) / 1024 * 1024;
   const int repeats =
       std::max(1, static_cast<int>(expected_gbps * 1e9 * 0.3e-3 / static_cast<double>(bytes)));
-  const double s = BestSeconds(6, [&] {
+  // What takes long is not repeated often: all of this must stay under a tenth of a second.
+  const int runs = bytes >= kMinMemory ? 2 : 5;
+  const double s = BestSeconds(runs, [&] {
     float sum = 0;
     for (int r = 0; r < repeats; ++r) sum += RunRead(p, n);
     g_sink = static_cast<double>(sum);
@@ -70,6 +76,19 @@ double AllCoresReadGbps(const float* p, int64_t bytes, int cores) {
   return static_cast<double>(slice * sizeof(float)) * cores / s * 1e-9;
 }
 
+// What a ParallelFor costs over its bodies: each body waits a fixed time, so that all threads take part.
+double SyncMicroseconds(int cores) {
+  static constexpr std::chrono::nanoseconds kBody{4000};
+  const double s = BestSeconds(40, [&] {
+    ParallelFor(cores, [](int64_t, int) {
+      const Clock::time_point end = Clock::now() + kBody;
+      while (Clock::now() < end) {
+      }
+    });
+  });
+  return 1e6 * std::max(0.0, s - std::chrono::duration<double>(kBody).count());
+}
+
 }  // namespace
 
 HostRates MeasureHost(int64_t l1d_bytes, int64_t l2_bytes, int64_t l3_bytes, int cores) {
@@ -77,8 +96,6 @@ HostRates MeasureHost(int64_t l1d_bytes, int64_t l2_bytes, int64_t l3_bytes, int
   r.clock_ghz = ClockGhz();
   r.fma_gflops = FmaGflops();
 
-  // Memory: larger than what this process can expect to keep in a shared cache, small enough to be quick.
-  constexpr int64_t kMinMemory = 48 << 20, kMaxMemory = 96 << 20;
   const int64_t memory = std::clamp(2 * l3_bytes, kMinMemory, kMaxMemory);
   const AlignedBuffer buffer(static_cast<size_t>(memory));
   if (!buffer) return r;
@@ -97,12 +114,8 @@ HostRates MeasureHost(int64_t l1d_bytes, int64_t l2_bytes, int64_t l3_bytes, int
   r.l3_gbps =
       ReadGbps(p, std::clamp(4 * l2_bytes, int64_t{1} << 20, std::max(l3_bytes / 2, int64_t{1} << 20)), 20);
 
-  if (cores > 1) {
-    constexpr int kRounds = 50;
-    r.sync_us = 1e6 / kRounds * BestSeconds(4, [&] {
-                  for (int i = 0; i < kRounds; ++i) ParallelFor(cores, [](int64_t, int) {});
-                });
-  }
+  r.dram_total_gbps = std::max(r.dram_total_gbps, r.dram_read_gbps);
+  if (cores > 1) r.sync_us = SyncMicroseconds(cores);
   return r;
 }
 
