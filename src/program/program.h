@@ -50,7 +50,7 @@ ComputeType ComputeTypeOf(DType storage);
   /* binary */                                                                       \
   X(Add, "add", 2, 1) X(Sub, "sub", 2, 1) X(Mul, "mul", 2, 1) X(Div, "div", 2, 5)    \
   X(Pow, "pow", 2, 45) X(Max, "max", 2, 1) X(Min, "min", 2, 1) X(Mod, "mod", 2, 10)  \
-  X(PRelu, "prelu", 2, 3)             /* x > 0 ? x : slope * x */                    \
+  X(PRelu, "prelu", 2, 3)             /* x >= 0 ? x : slope * x */                   \
   X(Equal, "equal", 2, 1) X(Less, "less", 2, 1) X(LessEqual, "less_equal", 2, 1)     \
   X(Greater, "greater", 2, 1) X(GreaterEqual, "greater_equal", 2, 1)                 \
   X(And, "and", 2, 1) X(Or, "or", 2, 1) X(Xor, "xor", 2, 1)                          \

@@ -101,7 +101,7 @@ inline double RefStage(StageOp op, bool integer, double x, double y, double z, d
     case StageOp::kMod:
       return !integer ? std::fmod(x, y) : y == 0 ? 0 : x - y * std::floor(x / y);
     case StageOp::kPRelu:
-      return x > 0 ? x : y * x;
+      return x >= 0 ? x : y * x;
     case StageOp::kEqual:
       return x == y;
     case StageOp::kLess:

@@ -181,7 +181,7 @@ inline T Binary(T x, T y) {
   if constexpr (kOp == kPow) return Power(x, y);
   if constexpr (kOp == kMax) return x != x ? x : y != y ? y : x > y ? x : y;
   if constexpr (kOp == kMin) return x != x ? x : y != y ? y : x < y ? x : y;
-  if constexpr (kOp == kPRelu) return x > 0 ? x : Binary<kMul, T>(y, x);
+  if constexpr (kOp == kPRelu) return x >= 0 ? x : Binary<kMul, T>(y, x);
   if constexpr (kOp == kEqual) return x == y;
   if constexpr (kOp == kLess) return x < y;
   if constexpr (kOp == kLessEqual) return x <= y;

@@ -81,7 +81,7 @@ HWY_INLINE V BinaryStage(D d, V x, V y) {
     return FixLanes(d, x, hn::Eq(hn::Zero(d), hn::Zero(d)), x, y,
                     [](float a, float b) { return std::fmod(a, b); });
   }
-  if constexpr (kOp == kPRelu) return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(y, x));
+  if constexpr (kOp == kPRelu) return hn::IfThenElse(hn::Ge(x, hn::Zero(d)), x, hn::Mul(y, x));
   if constexpr (kOp == kEqual) return BoolToF32(d, hn::Eq(x, y));
   if constexpr (kOp == kLess) return BoolToF32(d, hn::Lt(x, y));
   if constexpr (kOp == kLessEqual) return BoolToF32(d, hn::Le(x, y));
