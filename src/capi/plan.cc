@@ -51,20 +51,36 @@ class Builder {
     TrimAbsent(&op_call_.inputs);
     TrimAbsent(&op_call_.outputs);
     OPSNN_RETURN_IF_ERROR(InferOutputs());
-    const bool in_place_ok = static_cast<bool>(op_call_.op->program);
-    const bool strides_ok = in_place_ok || op_call_.op->op_class == op::OpClass::kVector ||
-                            op_call_.op->op_class == op::OpClass::kMatrix;
-    Status planned = strides_ok ? PlanSteps(false, !in_place_ok) : InvalidArgument("strides");
+    // Pointwise and row-wise programs read each element before they write it and take any strides; products
+    // take strides; images are wanted as they are stored.
+    const bool row_wise =
+        op_call_.op->op_class == op::OpClass::kVector && op_call_.op->layout != op::LayoutRule::kAccepts;
+    const bool in_place_ok = op_call_.op->program || row_wise;
+    const bool strides_ok = in_place_ok || op_call_.op->layout == op::LayoutRule::kLogicalOnly;
+    Status planned = PlanSteps(!strides_ok, !in_place_ok);
     // The operator does not take these views as they lie: give it contiguous copies.
-    if (!planned.ok() && AnyStrided())
-      planned = PlanSteps(true, !in_place_ok);
-    else if (!strides_ok)
-      planned = PlanSteps(true, !in_place_ok);
-    if (!planned.ok()) return planned.WithContext(f.api);
+    if (!planned.ok() && strides_ok && AnyStrided()) planned = PlanSteps(true, !in_place_ok);
+    if (!planned.ok()) return InCallersWords(planned);
     return Finish();
   }
 
  private:
+  // The operator's message under the function's name, with the caller's names for operands and attributes.
+  Status InCallersWords(const Status& s) const {
+    const OpsnnFunction& f = call_.function();
+    std::string text = s.message();
+    const std::string prefix = op_call_.op->name + ": ";
+    if (text.compare(0, prefix.size(), prefix) == 0) text.erase(0, prefix.size());
+    for (const op::AclnnBind& b : f.declaration->bind) {
+      for (const char* what : {"attribute ", "input "}) {
+        const std::string from = std::string(what) + b.operand + " ";
+        const size_t at = text.find(from);
+        if (at != std::string::npos) text.replace(at, from.size(), std::string(f.params[b.param].name) + " ");
+      }
+    }
+    return Status(s.code(), std::string(f.api) + ": " + text);
+  }
+
   // Two indices of an output must not name one element.
   Status CheckWritable() {
     for (int i = 0; i < static_cast<int>(call_.tensors().size()); ++i) {
@@ -98,7 +114,7 @@ class Builder {
     c.inputs = inputs;
     c.attrs = &op_call_.attrs;
     c.num_outputs = static_cast<int>(op_call_.outputs.size());
-    if (Status s = op::Infer(*op_call_.op, c); !s.ok()) return s.WithContext(api);
+    if (Status s = op::Infer(*op_call_.op, c); !s.ok()) return InCallersWords(s);
     if (c.outputs.size() < op_call_.outputs.size()) {
       return Errorf(Code::kInternal, "%s: the operator gives %zu of %zu outputs", api, c.outputs.size(),
                     op_call_.outputs.size());
