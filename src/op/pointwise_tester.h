@@ -19,8 +19,10 @@ struct PointwiseCase {
   int arity = 1;
   double lo = -4, hi = 4;  // operand values; integers are drawn from the same range
   double ulps = 4;         // bound on the f32 stage, in units of f32's epsilon
+  double absolute = 0;     // the same as an absolute bound, where terms of that size cancel
   Attrs attrs;
-  bool first_is_bool = false;  // Where's condition
+  bool first_is_bool = false;       // Where's condition
+  bool limit_at_minus_inf = false;  // 0 at -Inf, where the textbook formula in doubles says -Inf * 0
 };
 
 inline Attrs MakeAttrs(std::initializer_list<std::pair<const char*, AttrValue>> values) {
@@ -94,14 +96,16 @@ inline void ExpectMatches(const PointwiseCase& k, const std::vector<ref::Tensor>
                           const std::vector<double>& got, const std::string& what) {
   std::vector<double> want = Evaluate(k.op, k.attrs, in, out_dtype).outputs[0].v, tolerance;
   // f64 stages may call the C library, which is good to a few ulps as well.
-  const double stage =
-      k.ulps * (out_dtype == DType::kF64 ? testing::Epsilon(DType::kF64) : testing::Epsilon(DType::kF32));
-  for (double& w : want) {
+  const double eps = testing::Epsilon(out_dtype == DType::kF64 ? DType::kF64 : DType::kF32);
+  for (size_t i = 0; i < want.size(); ++i) {
+    double& w = want[i];
+    if (k.limit_at_minus_inf && in[0].v[i] == -std::numeric_limits<double>::infinity()) w = 0;
     w = RoundTo(out_dtype, w);
     // Where the stage's error moves the value over a rounding boundary the result is one step away.
     const double step = k.ulps == 0 ? 0 : IsHalf(out_dtype) ? 2 * testing::Epsilon(out_dtype) : 0;
     const double lost = k.ulps == 0 ? 0 : k.ulps * SmallestValue(out_dtype);
-    tolerance.push_back(std::isfinite(w) ? (stage + step) * std::fabs(w) + lost : 0);
+    tolerance.push_back(std::isfinite(w) ? (k.ulps * eps + step) * std::fabs(w) + k.absolute * eps + lost
+                                         : 0);
   }
   EXPECT_EQ("", testing::Compare(got, want, tolerance)) << k.op << " " << what;
 }
