@@ -2,4 +2,4 @@
 #ifndef OPSNN_PLAN_DECISION_H_
 #define OPSNN_PLAN_DECISION_H_
 #include "opsnn/decision.h"  // IWYU pragma: export
-#endif  // OPSNN_PLAN_DECISION_H_
+#endif                       // OPSNN_PLAN_DECISION_H_

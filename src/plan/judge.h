@@ -20,6 +20,7 @@
 #include "base/knobs.h"
 #include "device/profile.h"
 #include "plan/decision.h"
+#include "plan/plan_cache.h"
 #include "program/program.h"
 
 namespace opsnn::plan {
@@ -100,9 +101,6 @@ std::shared_ptr<const Decision> CachedJudgeContraction(const ContractionEdge& e,
 std::shared_ptr<const Decision> CachedJudgePointwise(const PointwiseEdge& e, const device::DeviceProfile& p,
                                                      const Knobs& knobs);
 
-struct CacheCounters {
-  int64_t hits = 0, misses = 0, entries = 0, bytes = 0;
-};
 CacheCounters JudgeCacheCounters();
 void ClearJudgeCache();
 

@@ -1,0 +1,151 @@
+#include "plan/cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/parallel.h"
+
+namespace opsnn::plan {
+namespace {
+
+using device::DeviceProfile;
+using device::Field;
+
+double CeilDiv(double a, double b) { return std::ceil(a / b); }
+int64_t RoundUp(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+
+// Starting one k step: issuing the moves into the operand buffers and filling the cube's pipeline (NPU), or
+// entering the micro-kernel and touching the accumulators (host). This is what makes a small tile_k slow.
+constexpr double kStepCycles = 24;
+// A move between L2 and L1 begins to arrive after an L2 hit.
+constexpr double kMoveLatencyCycles = 50;
+// Depthwise windows do one multiply-add per loaded value instead of mr x nr of them: loads bound it, and two
+// loads per cycle feed one multiply-add per cycle and lane.
+constexpr double kDepthwiseShare = 0.5;
+
+double Microseconds(double cycles, double mhz) { return mhz > 0 ? cycles / mhz : 0; }
+
+// Bytes per cycle of one core at a level. Memory is shared: all cores together cannot exceed the total rate.
+double RatePerCore(Level l, bool write, const DeviceProfile& p, int cores) {
+  double rate = 0;
+  if (l == Level::kL1) {
+    rate = p.l1_rate();
+  } else if (l == Level::kL2) {
+    rate = write ? p.l2_write_rate() : p.l2_read_rate();
+  } else {
+    const double total = p.hbm_total_rate() > 0 ? p.hbm_total_rate() : p.hbm_rate() * p.cores();
+    rate = std::min(p.hbm_rate(), total / std::max(cores, 1));
+  }
+  return std::max(rate, 1e-3);
+}
+
+double MoveMicroseconds(int64_t bytes, Level l, bool write, const DeviceProfile& p, int cores) {
+  const double per_core = static_cast<double>(bytes) / std::max(cores, 1);
+  return Microseconds(per_core / RatePerCore(l, write, p, cores), p.clock_mhz());
+}
+
+}  // namespace
+
+const char* Name(Level l) {
+  static constexpr const char* kNames[] = {"L1", "L2", "HBM"};
+  return kNames[static_cast<int>(l)];
+}
+
+Level LevelOf(int64_t bytes, int cores, const DeviceProfile& p) {
+  // Half of a cache: the next operator's other operands and its output pass through as well.
+  constexpr double kShare = 0.5;
+  const double b = static_cast<double>(bytes);
+  // Only the host's caches keep what an operator leaves behind; an NPU's L1 is filled and drained by each.
+  if (p.is_host() && b <= kShare * p.l1_bytes() * cores) return Level::kL1;
+  return b <= kShare * p.l2_bytes() ? Level::kL2 : Level::kHbm;
+}
+
+int ActiveCores(const DeviceProfile& p, int threads) {
+  const int cores = std::max(1, static_cast<int>(p.cores()));
+  if (!p.is_host()) return cores;
+  return threads > 0 ? threads : ThreadsAvailable();
+}
+
+double BlocksPerCore(const MatrixShape& s, const Tile& t, int cores) {
+  const double blocks = static_cast<double>(s.batch) *
+                        CeilDiv(static_cast<double>(s.m), static_cast<double>(t.m)) *
+                        CeilDiv(static_cast<double>(s.n), static_cast<double>(t.n));
+  return CeilDiv(blocks, cores);
+}
+
+double CubeMicroseconds(const MatrixShape& s, const Tile& t, int nbuf, const DeviceProfile& p, int cores) {
+  const double size = static_cast<double>(SizeOf(s.dtype));
+  if (s.depthwise) {
+    const double macs = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) *
+                        static_cast<double>(s.batch);
+    const double compute = Microseconds(macs / (p.mac(s.dtype) * kDepthwiseShare * cores), p.clock_mhz());
+    return std::max(compute, ReadMicroseconds(s.a_bytes, LevelOf(s.a_bytes, cores, p), p, cores));
+  }
+  const int64_t rows = static_cast<int64_t>(p.fractal_rows());
+  const double bm = static_cast<double>(RoundUp(std::min(t.m, s.m), rows));
+  const double bn = static_cast<double>(std::min(t.n, RoundUp(s.n, rows)));
+  const double bk = static_cast<double>(std::min(t.k, s.k));
+  const int64_t b_bytes = static_cast<int64_t>(static_cast<double>(s.batch * s.n * s.k) * size);
+  const Level level = LevelOf(s.a_bytes + b_bytes, cores, p) == Level::kHbm ? Level::kHbm : Level::kL2;
+  // A block's operands come through L2 even when they live in memory: other cores read the same rows and
+  // columns, so memory sees them about once per core's round instead of once per block.
+  const double rate = RatePerCore(Level::kL2, false, p, cores);
+  const double compute = bm * bn * bk / p.mac(s.dtype) + kStepCycles;
+  // An A that is smaller than m x k (a conv's image, whose windows overlap) is loaded in that proportion.
+  const double a_share = std::min(
+      1.0, static_cast<double>(s.a_bytes) / std::max(1.0, static_cast<double>(s.m * s.k * s.batch) * size));
+  const double load = (bm * bk * a_share + bk * bn) * size / rate + (nbuf > 1 ? 0 : kMoveLatencyCycles);
+  const double step = nbuf > 1 ? std::max(compute, load) : compute + load;
+  const double steps = CeilDiv(static_cast<double>(s.k), bk);
+  const double first = nbuf > 1 ? load + kMoveLatencyCycles : 0;
+  const double on_chip = BlocksPerCore(s, t, cores) * (steps * step + first);
+  const double memory =
+      level == Level::kHbm ? MoveMicroseconds(s.a_bytes + b_bytes, level, false, p, cores) : 0;
+  return std::max(Microseconds(on_chip, p.clock_mhz()), memory);
+}
+
+double ReadMicroseconds(int64_t bytes, Level l, const DeviceProfile& p, int cores) {
+  return MoveMicroseconds(bytes, l, false, p, cores);
+}
+
+double WriteMicroseconds(int64_t bytes, Level l, const DeviceProfile& p, int cores) {
+  return MoveMicroseconds(bytes, l, true, p, cores);
+}
+
+double VectorMicroseconds(double instructions_per_element, int64_t elements, DType dtype,
+                          const DeviceProfile& p, int cores) {
+  // The host computes halves in f32; an NPU's vector unit has lanes of the type itself.
+  const double size = p.is_host() ? std::max<double>(4, static_cast<double>(SizeOf(dtype)))
+                                  : static_cast<double>(SizeOf(dtype));
+  const double lanes = std::max(1.0, p.vector_bytes() / size);
+  const double per_core = p.is_host() ? 1 : std::max(1.0, p.vector_cores() / std::max(1.0, p.cores()));
+  const double instructions = instructions_per_element * static_cast<double>(elements) / lanes;
+  return Microseconds(instructions / (cores * per_core), p.vector_clock_mhz());
+}
+
+int PeakLiveSlots(const Program& program) {
+  std::vector<int> last_use(program.slots.size(), -1);
+  for (size_t i = 0; i < program.stages.size(); ++i) {
+    for (SlotId src : program.stages[i].src) {
+      if (src != kNoSlot) last_use[src] = static_cast<int>(i);
+    }
+  }
+  for (SlotId o : program.outputs) last_use[o] = static_cast<int>(program.stages.size());
+  int live = program.num_inputs, peak = live;
+  for (size_t i = 0; i < program.stages.size(); ++i) {
+    const Stage& s = program.stages[i];
+    // The result may take the place of an operand that is read here for the last time.
+    for (int a = 0; a < Info(s.op).arity; ++a) {
+      bool repeated = false;
+      for (int b = 0; b < a; ++b) repeated = repeated || s.src[b] == s.src[a];
+      if (!repeated && last_use[s.src[a]] == static_cast<int>(i)) --live;
+    }
+    ++live;
+    peak = std::max(peak, live);
+    if (last_use[s.dst] < 0) --live;
+  }
+  return std::max(peak, 1);
+}
+
+}  // namespace opsnn::plan

@@ -1,0 +1,49 @@
+// Time of one contraction or one pass over memory on a profile. One cost function per class; the judge adds
+// them up.
+#ifndef OPSNN_PLAN_COST_H_
+#define OPSNN_PLAN_COST_H_
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "device/profile.h"
+#include "plan/tiling.h"
+#include "program/program.h"
+
+namespace opsnn::plan {
+
+struct MatrixShape {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  DType dtype = DType::kF32;
+  int64_t a_bytes = 0;     // what is read of A in all
+  bool depthwise = false;  // one input channel per output channel: vectors of channels, no reuse of A
+};
+
+// Where a tensor that one operator writes and the next reads lives meanwhile.
+enum class Level : uint8_t { kL1, kL2, kHbm };
+const char* Name(Level l);  // in the profile's words
+Level LevelOf(int64_t bytes, int cores, const device::DeviceProfile& p);
+
+// Cores that work: the profile's, or on the host the threads in use.
+int ActiveCores(const device::DeviceProfile& p, int threads);
+
+// The cube's time for the whole product with this tile, in microseconds: per block the larger of computing
+// and loading, times the rounds that the busiest core makes.
+double CubeMicroseconds(const MatrixShape& s, const Tile& t, int nbuf, const device::DeviceProfile& p,
+                        int cores);
+// Blocks that the busiest core works through.
+double BlocksPerCore(const MatrixShape& s, const Tile& t, int cores);
+
+// Moving bytes between a level and the vector units, all cores together.
+double ReadMicroseconds(int64_t bytes, Level l, const device::DeviceProfile& p, int cores);
+double WriteMicroseconds(int64_t bytes, Level l, const device::DeviceProfile& p, int cores);
+// The arithmetic of a program over this many elements.
+double VectorMicroseconds(double instructions_per_element, int64_t elements, DType dtype,
+                          const device::DeviceProfile& p, int cores);
+
+// Values of a program that are alive at the same time, inputs and outputs included.
+int PeakLiveSlots(const Program& program);
+
+}  // namespace opsnn::plan
+
+#endif  // OPSNN_PLAN_COST_H_
