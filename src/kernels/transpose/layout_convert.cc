@@ -1,6 +1,7 @@
 #include "kernels/transpose/layout_convert.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstring>
 #include <memory>
@@ -51,23 +52,21 @@ Side MakeSide(const void* data, DType dtype, const Layout& layout, int64_t chann
   return s;
 }
 
-// The program that only converts, compiled once per pair of compute types.
-const vector::CompiledProgram& ConvertProgram(DType from, DType to) {
+// The program that only copies: loads and stores convert. One per compute type, which is that of the source,
+// so that a value is rounded once.
+const vector::CompiledProgram& CopyProgram(DType from) {
   constexpr int kTypes = 4;
-  using Table = std::shared_ptr<const vector::CompiledProgram>[kTypes][kTypes];
+  using Table = std::array<std::shared_ptr<const vector::CompiledProgram>, kTypes>;
   static const Table* const table = [] {
-    auto* t = new Table[1];
+    auto* t = new Table;
     for (int i = 0; i < kTypes; ++i) {
-      for (int j = 0; j < kTypes; ++j) {
-        ProgramBuilder b;
-        const SlotId x = b.Input(static_cast<ComputeType>(i));
-        b.Output(i == j ? b.Unary(StageOp::kCopy, x) : b.Convert(x, static_cast<ComputeType>(j)));
-        t[0][i][j] = vector::Compile(std::move(b).Build()).value();
-      }
+      ProgramBuilder b;
+      b.Output(b.Unary(StageOp::kCopy, b.Input(static_cast<ComputeType>(i))));
+      (*t)[i] = vector::Compile(std::move(b).Build()).value();
     }
     return t;
   }();
-  return *(*table)[static_cast<int>(ComputeTypeOf(from))][static_cast<int>(ComputeTypeOf(to))];
+  return *(*table)[static_cast<int>(ComputeTypeOf(from))];
 }
 
 // `channels` channels from c on (inside one block of each side) of `pixels` pixels from p on.
@@ -75,7 +74,7 @@ class PieceCopier {
  public:
   PieceCopier(const Side& src, const Side& dst, bool stream)
       : src_(src), dst_(dst), stream_(stream), convert_(src.dtype != dst.dtype) {
-    if (convert_) program_ = &ConvertProgram(src.dtype, dst.dtype);
+    if (convert_) program_ = &CopyProgram(src.dtype);
   }
 
   void Copy(int64_t n, int64_t c, int64_t channels, int64_t p, int64_t pixels) const {
