@@ -1,0 +1,230 @@
+// f32 accumulation: the loops around kernels/gemm, and the post program as its epilogue.
+#include <algorithm>
+#include <array>
+
+#include "device/profile.h"
+#include "isa/tier.h"
+#include "kernels/gemm/gemm.h"
+#include "ops/matmul/product_kernel.h"
+#include "plan/gemm_blocking.h"
+
+namespace opsnn::ops {
+namespace {
+
+constexpr size_t kMaxArgs = 31;  // what an epilogue's argument table holds beside the block
+
+// kc and mc from the planner. It plans for packed operands; what may stay in place is measured: as long as A,
+// B and C together leave an eighth of the core's own cache free, reading in place is never slower than
+// packing.
+gemm::Blocking BlockingFor(const LoopNest& nest) {
+  const device::DeviceProfile& host = device::HostProfileUnmeasured();
+  const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
+  const plan::GemmBlocking g =
+      plan::PlanGemmBlocking({nest.m(), nest.n, nest.k, nest.batch()}, {tile.mr, tile.nr}, 1, host);
+  gemm::Blocking b;
+  b.mc = std::max<int64_t>(g.mc, tile.mr);
+  b.kc = std::max<int64_t>(g.kc, 1);
+  b.direct_floats = static_cast<int64_t>(host.l1_bytes()) / 8 * 7 / static_cast<int64_t>(sizeof(float));
+  return b;
+}
+
+gemm::Operand ToOperand(const LoopOperand& x, bool rows_lead) {
+  const int last = x.lead.rank() - 1;
+  return {nullptr, x.dtype, rows_lead ? x.lead[last] : x.row_stride, x.col_stride, x.lead[last - 1]};
+}
+
+class F32Product : public op::Kernel {
+ public:
+  Status Plan(const ProductCall& call);
+  Status Run(const op::RunArgs& args) const override;
+  std::string variant() const override;
+
+ private:
+  Status PlanPost(const ProductCall& call);
+  void PlanPackedB(const ProductCall& call);
+  void RunOne(const op::RunArgs& args, const void* a, const void* b, const Dims& at) const;
+
+  LoopNest nest_;
+  gemm::Params params_;  // without pointers
+  std::shared_ptr<const vector::CompiledProgram> rest_;
+  int bias_ = -1;  // RunArgs input, or -1
+  LoopOperand c_;  // the output when no program stores
+  std::shared_ptr<const gemm::PackedB> packed_;
+  int64_t a_bytes_ = 0, b_bytes_ = 0;
+  std::vector<int64_t> output_bytes_;
+};
+
+int64_t Offset(const LoopOperand& x, const Dims& at) {
+  int64_t off = 0;
+  for (int i = 0; i < at.rank(); ++i) off += at[i] * x.lead[i];
+  return off * static_cast<int64_t>(SizeOf(x.dtype));
+}
+
+Status F32Product::PlanPost(const ProductCall& call) {
+  const op::PlanContext& c = *call.context;
+  const PostProgram& post = call.post;
+  vector::EpilogueSplit split;
+  std::vector<LoopOperand> operands;
+  for (size_t i = 0; i < post.descs.size(); ++i) {
+    operands.push_back(LoopsOf(call.shape, *post.descs[i], post.indices[i], false));
+  }
+  if (post.any) {
+    const size_t inputs = static_cast<size_t>(post.program.num_inputs);
+    const std::unique_ptr<bool[]> columns(new bool[inputs]());
+    for (size_t i = 1; i < inputs; ++i) columns[i] = IsColumnVector(operands[i - 1], call.shape.n);
+    split = vector::SplitEpilogue(post.program, {columns.get(), inputs});
+    params_.epilogue.act = split.act;
+    std::copy(split.act_imm, split.act_imm + 2, params_.epilogue.act_imm);
+    if (split.bias_input > 0) bias_ = post.indices[static_cast<size_t>(split.bias_input - 1)];
+  }
+  c_ = LoopsOf(call.shape, c.outputs[0], 0, true);
+  Program rest = split.rest_program;
+  if (!split.rest) {
+    if (c_.dtype == DType::kF32 && c_.col_stride == 1) return OkStatus();
+    ProgramBuilder copy;  // another dtype or column stride: the store of a program does that
+    copy.Output(copy.Unary(StageOp::kCopy, copy.Input()));
+    rest = std::move(copy).Build();
+  }
+  OPSNN_ASSIGN_OR_RETURN(rest_, vector::Compile(rest));
+  for (int i : split.rest_inputs) nest_.args.push_back(operands[static_cast<size_t>(i - 1)]);
+  for (size_t i = 0; i < c.outputs.size(); ++i) {
+    nest_.args.push_back(LoopsOf(call.shape, c.outputs[i], static_cast<int>(i), true));
+  }
+  if (nest_.args.size() > kMaxArgs) {
+    return Errorf(Code::kNotImplemented, "%s: the fused tail has %zu operands; allowed: %zu", call.name,
+                  nest_.args.size(), kMaxArgs);
+  }
+  return OkStatus();
+}
+
+// A constant B is packed once per owner. Few rows read it in place: packing would double its memory for
+// nothing.
+void F32Product::PlanPackedB(const ProductCall& call) {
+  const op::TensorDesc& b = *call.context->inputs[1];
+  const gemm::Path path = gemm::ChoosePath(params_);
+  if (!call.context->packs || !b.constant || path != gemm::Path::kPanel || nest_.lead.rank() > 2) return;
+  const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
+  const int64_t batch = params_.b.batch_stride == 0 ? 1 : params_.batch;
+  const std::string key = StrFormat(
+      "gemm %s nr%d kc%lld rs%lld cs%lld bs%lld n%lld k%lld b%lld", isa::Name(isa::ActiveTier()), tile.nr,
+      static_cast<long long>(params_.blocking.kc), static_cast<long long>(params_.b.row_stride),
+      static_cast<long long>(params_.b.col_stride), static_cast<long long>(params_.b.batch_stride),
+      static_cast<long long>(params_.n), static_cast<long long>(params_.k), static_cast<long long>(batch));
+  std::shared_ptr<const void> packed =
+      call.context->packs->GetOrMake(b.constant, key, [&]() -> std::shared_ptr<const void> {
+        gemm::Operand from = params_.b;
+        from.data = b.constant->data();
+        return gemm::PackB(from, params_.k, params_.n, batch, params_.blocking);
+      });
+  packed_ = std::static_pointer_cast<const gemm::PackedB>(packed);
+  params_.packed_b = packed_.get();
+}
+
+Status F32Product::Plan(const ProductCall& call) {
+  const op::PlanContext& c = *call.context;
+  nest_ = MakeLoops(call.shape, *c.inputs[0], *c.inputs[1], call.trans_a, call.trans_b);
+  OPSNN_RETURN_IF_ERROR(PlanPost(call));
+  if (!rest_) nest_.args.push_back(c_);
+  nest_.Merge();
+  if (!rest_) {
+    c_ = nest_.args.back();
+    nest_.args.pop_back();
+  }
+  params_.m = nest_.m(), params_.n = nest_.n, params_.k = nest_.k, params_.batch = nest_.batch();
+  params_.a = ToOperand(nest_.a, true);
+  params_.b = ToOperand(nest_.b, false);
+  params_.c_row_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 1];
+  params_.c_batch_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 2];
+  params_.blocking = BlockingFor(nest_);
+  PlanPackedB(call);
+  a_bytes_ = AliasGuard::Extent(nest_, nest_.a, 1, nest_.k, true);
+  b_bytes_ = packed_ ? 0 : AliasGuard::Extent(nest_, nest_.b, nest_.k, nest_.n, false);
+  for (const op::TensorDesc& y : c.outputs) {
+    const ByteRange touched = TouchedBytes(y.View(nullptr));
+    output_bytes_.push_back(touched.end - touched.begin);
+  }
+  return OkStatus();
+}
+
+void F32Product::RunOne(const op::RunArgs& args, const void* a, const void* b, const Dims& at) const {
+  gemm::Params p = params_;
+  p.a.data = static_cast<const char*>(a) + Offset(nest_.a, at);
+  p.b.data = static_cast<const char*>(b) + Offset(nest_.b, at);
+  if (bias_ >= 0) p.epilogue.bias = static_cast<const float*>(args.inputs[bias_]);
+  std::array<vector::EpilogueArg, kMaxArgs> bound;
+  if (rest_) {
+    for (size_t i = 0; i < nest_.args.size(); ++i) {
+      const LoopOperand& x = nest_.args[i];
+      void* base = x.is_output ? args.outputs[x.index] : args.inputs[x.index];
+      bound[i] = ToArg(x);
+      bound[i].data = static_cast<char*>(base) + Offset(x, at);
+    }
+    p.epilogue.program = rest_.get();
+    p.epilogue.args = {bound.data(), nest_.args.size()};
+  } else {
+    p.c = reinterpret_cast<float*>(static_cast<char*>(args.outputs[0]) + Offset(c_, at));
+  }
+  gemm::Run(p);
+}
+
+Status F32Product::Run(const op::RunArgs& args) const {
+  if (NumElements(nest_.lead) == 0 || nest_.n == 0) return OkStatus();
+  AliasGuard guard;
+  const void* a = guard.Protect(args.inputs[0], a_bytes_, args, output_bytes_);
+  const void* b = guard.Protect(args.inputs[1], b_bytes_, args, output_bytes_);
+  if ((!a && a_bytes_ > 0) || (!b && b_bytes_ > 0)) {
+    return Errorf(Code::kRuntime,
+                  "matrix product: no memory for a copy of an operand that overlaps the output");
+  }
+  Dims at = Dims::Filled(nest_.lead.rank() - 2, 0);
+  for (bool more = true; more;) {
+    RunOne(args, a, b, at);
+    more = false;
+    for (int i = at.rank() - 1; i >= 0 && !more; --i) {
+      more = ++at[i] < nest_.lead[i];
+      if (!more) at[i] = 0;
+    }
+  }
+  return OkStatus();
+}
+
+std::string F32Product::variant() const {
+  const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
+  std::string v = StrFormat("gemm %s %dx%d", gemm::Name(gemm::ChoosePath(params_)), tile.mr, tile.nr);
+  if (bias_ >= 0) v += ", +bias";
+  if (params_.epilogue.act != vector::RegAct::kNone) v += ", +activation";
+  if (rest_) v += ", +program";
+  return v;
+}
+
+}  // namespace
+
+int64_t AliasGuard::Extent(const LoopNest& nest, const LoopOperand& x, int64_t rows, int64_t cols,
+                           bool has_m) {
+  if (NumElements(nest.lead) == 0 || rows == 0 || cols == 0) return 0;
+  int64_t last = (rows - 1) * x.row_stride + (cols - 1) * x.col_stride;
+  for (int i = 0; i < nest.lead.rank() - (has_m ? 0 : 1); ++i) last += (nest.lead[i] - 1) * x.lead[i];
+  return (last + 1) * static_cast<int64_t>(SizeOf(x.dtype));
+}
+
+const void* AliasGuard::Protect(const void* data, int64_t bytes, const op::RunArgs& args,
+                                const std::vector<int64_t>& outputs) {
+  const char* begin = static_cast<const char*>(data);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const char* out = static_cast<const char*>(args.outputs[i]);
+    if (begin >= out + outputs[i] || out >= begin + bytes) continue;
+    AlignedBuffer copy(static_cast<size_t>(bytes));
+    if (copy) std::copy(begin, begin + bytes, copy.as<char>());
+    copies_.push_back(std::move(copy));
+    return copies_.back().data();
+  }
+  return data;
+}
+
+Result<op::KernelPtr> PlanF32Product(const ProductCall& call) {
+  auto kernel = std::make_shared<F32Product>();
+  OPSNN_RETURN_IF_ERROR(kernel->Plan(call));
+  return op::KernelPtr(std::move(kernel));
+}
+
+}  // namespace opsnn::ops

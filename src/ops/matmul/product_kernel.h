@@ -1,0 +1,47 @@
+// The two kernels behind PlanProduct: f32 accumulation (f32, f16, bf16) with the epilogue on chip, and the
+// plain one (f64, s32), whose post program runs as a second pass.
+#ifndef OPSNN_OPS_MATMUL_PRODUCT_KERNEL_H_
+#define OPSNN_OPS_MATMUL_PRODUCT_KERNEL_H_
+
+#include <vector>
+
+#include "op/operator.h"
+#include "ops/matmul/geometry.h"
+
+namespace opsnn::ops {
+
+// The whole post program of a call and its operands.
+struct PostProgram {
+  bool any = false;
+  Program program;           // input 0 is the product
+  std::vector<int> indices;  // RunArgs input of program input i + 1
+  std::vector<const op::TensorDesc*> descs;
+};
+
+struct ProductCall {
+  const char* name = "";
+  const op::PlanContext* context = nullptr;
+  ProductShape shape;
+  bool trans_a = false, trans_b = false;
+  PostProgram post;
+};
+
+Result<op::KernelPtr> PlanF32Product(const ProductCall& call);
+Result<op::KernelPtr> PlanPlainProduct(const ProductCall& call);
+
+// Inputs of a run whose memory may be an output's: copied first.
+class AliasGuard {
+ public:
+  // Bytes of `x` from its pointer on, under the loops' sizes.
+  static int64_t Extent(const LoopNest& nest, const LoopOperand& x, int64_t rows, int64_t cols, bool has_m);
+  // `data`, or a copy of its `bytes` bytes where they overlap an output. Null when there is no memory for it.
+  const void* Protect(const void* data, int64_t bytes, const op::RunArgs& args,
+                      const std::vector<int64_t>& outputs);
+
+ private:
+  std::vector<AlignedBuffer> copies_;
+};
+
+}  // namespace opsnn::ops
+
+#endif  // OPSNN_OPS_MATMUL_PRODUCT_KERNEL_H_
