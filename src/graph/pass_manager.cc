@@ -11,6 +11,11 @@ constexpr Pass kLoadPasses[] = {
     {"constant_folding", false, false, ConstantFolding},
     {"identity_removal", false, false, IdentityRemoval},
     {"cse", false, false, CommonSubexpressions},
+    {"conv_bn_folding", true, true, ConvBnFolding},
+    {"hardswish", true, true, HardSwish},
+    {"swish", true, true, Swish},
+    {"gelu", true, true, Gelu},
+    {"layernorm", true, true, LayerNorm},
     {"dead_code", false, false, DeadCode},
 };
 
@@ -18,6 +23,8 @@ constexpr Pass kPreparePasses[] = {
     {"identity_removal", false, false, IdentityRemoval},
     {"cse", false, false, CommonSubexpressions},
     {"dead_code", false, false, DeadCode},
+    {"epilogue_fusion", true, false, EpilogueFusion},
+    {"pointwise_chain", true, false, PointwiseChain},
 };
 
 void Count(std::vector<PassStat>* stats, const char* name, int matches, int effects) {

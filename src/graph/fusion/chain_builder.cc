@@ -1,0 +1,128 @@
+#include "graph/fusion/chain_builder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "op/pointwise.h"
+
+namespace opsnn::graph {
+namespace {
+
+// Slots are numbered with a byte, 255 means none; the interpreter keeps every live slot's block in L1.
+constexpr size_t kMaxSlots = 200;
+constexpr size_t kMaxInputs = 12;
+
+bool SlotHolds(DType t) { return IsFloat(t) || t == DType::kBool || t == DType::kS32 || t == DType::kS64; }
+
+Result<op::BoundProgram> Bind(const Graph& g, const Node& n) {
+  std::vector<const op::TensorDesc*> descs;
+  std::vector<DType> dtypes;
+  DType any = DType::kF32;
+  for (ValueId v : n.inputs)
+    if (v != kNoValue) any = g.values[v].desc.dtype;
+  for (ValueId v : n.inputs) {
+    descs.push_back(v == kNoValue ? nullptr : &g.values[v].desc);
+    dtypes.push_back(v == kNoValue ? any : g.values[v].desc.dtype);
+  }
+  return op::BindProgram(*n.op, {dtypes, &n.attrs, descs});
+}
+
+}  // namespace
+
+bool IsFusablePointwise(const Graph& g, const Node& n) {
+  if (n.dead || n.tail || !n.op->program || n.outputs.size() != 1 || n.outputs[0] == kNoValue) return false;
+  const op::TensorDesc& out = g.values[n.outputs[0]].desc;
+  if (!SlotHolds(out.dtype) || !IsKnown(out.dims) || NumElements(out.dims) == 0) return false;
+  for (ValueId v : n.inputs) {
+    if (v == kNoValue) continue;
+    const DType t = g.values[v].desc.dtype;
+    if (!SlotHolds(t)) return false;
+    // Conversions to and from integers have rules of their own at load and store.
+    if (n.op->name == "Cast" && (!IsFloat(t) || !IsFloat(out.dtype))) return false;
+  }
+  auto bound = Bind(g, n);
+  return bound.ok() && !bound->program.HasRowReduction() && bound->program.outputs.size() == 1;
+}
+
+int ChainBuilder::NewSlot(ComputeType type) {
+  slots_.push_back(type);
+  return static_cast<int>(slots_.size()) - 1;
+}
+
+int ChainBuilder::Emit(StageOp op, int a, int b, int c, double imm0, double imm1, ComputeType type) {
+  stages_.push_back({op, NewSlot(type), {a, b, c}, {imm0, imm1}});
+  return stages_.back().dst;
+}
+
+void ChainBuilder::AddInput(ValueId v) {
+  slot_of_[v] = NewSlot(ComputeTypeOf(g_->values[v].desc.dtype));
+  inputs_.push_back(v);
+  input_slots_.push_back(slot_of_[v]);
+}
+
+int ChainBuilder::OperandSlot(ValueId v, ComputeType type) {
+  const Value& value = g_->values[v];
+  if (value.IsConstant() && value.desc.constant && value.desc.constant->size() == 1 && !slot_of_.count(v)) {
+    const double c = ToDoubles(*value.desc.constant)[0];
+    // A 64-bit integer beyond 2^53 stays an operand.
+    if (IsFloat(value.desc.dtype) || std::abs(c) <= 0x1p53)
+      return Emit(StageOp::kConst, -1, -1, -1, c, 0, type);
+  }
+  if (!slot_of_.count(v)) AddInput(v);
+  const int slot = slot_of_[v];
+  return slots_[slot] == type ? slot : Emit(StageOp::kConvert, slot, -1, -1, 0, 0, type);
+}
+
+bool ChainBuilder::AddNode(const Node& n) {
+  auto bound = Bind(*g_, n);
+  if (!bound.ok()) return false;
+  const ChainBuilder saved = *this;
+  const Program& p = bound->program;
+  std::vector<int> map(p.slots.size(), -1);
+  for (int i = 0; i < p.num_inputs; ++i) map[i] = OperandSlot(n.inputs[bound->operands[i]], p.slots[i].type);
+  for (const Stage& s : p.stages) {
+    int src[3];
+    for (int i = 0; i < 3; ++i) src[i] = s.src[i] == kNoSlot ? -1 : map[s.src[i]];
+    map[s.dst] = Emit(s.op, src[0], src[1], src[2], s.imm[0], s.imm[1], p.slots[s.dst].type);
+  }
+  const ValueId out = n.outputs[0];
+  const DType dtype = g_->values[out].desc.dtype;
+  int slot = map[p.outputs[0]];
+  // Casting to a half asks for its rounding; other half intermediates may keep f32 under the excess policy.
+  if (IsHalf(dtype) && (policy_ == NumericsPolicy::kExact || n.op->name == "Cast"))
+    slot = Emit(StageOp::kRoundTo, slot, -1, -1, static_cast<double>(dtype), 0, slots_[slot]);
+  slot_of_[out] = slot;
+  if (slots_.size() <= kMaxSlots && inputs_.size() <= kMaxInputs) return true;
+  *this = saved;
+  return false;
+}
+
+Program ChainBuilder::Build(ValueId output) const {
+  std::vector<bool> needed(slots_.size(), false);
+  needed[slot_of_.at(output)] = true;
+  for (auto s = stages_.rbegin(); s != stages_.rend(); ++s)
+    for (int src : s->src)
+      if (needed[s->dst] && src >= 0) needed[src] = true;
+
+  Program p;
+  std::vector<SlotId> number(slots_.size(), kNoSlot);
+  for (int s : input_slots_) {
+    number[s] = static_cast<SlotId>(p.slots.size());
+    p.slots.push_back({slots_[s], false});
+  }
+  p.num_inputs = static_cast<int>(input_slots_.size());
+  for (const VStage& v : stages_) {
+    if (!needed[v.dst]) continue;
+    number[v.dst] = static_cast<SlotId>(p.slots.size());
+    p.slots.push_back({slots_[v.dst], false});
+    Stage s{v.op};
+    s.dst = number[v.dst];
+    for (int i = 0; i < 3; ++i) s.src[i] = v.src[i] < 0 ? kNoSlot : number[v.src[i]];
+    s.imm[0] = v.imm[0], s.imm[1] = v.imm[1];
+    p.stages.push_back(s);
+  }
+  p.outputs.push_back(number[slot_of_.at(output)]);
+  return p;
+}
+
+}  // namespace opsnn::graph

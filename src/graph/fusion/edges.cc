@@ -1,0 +1,145 @@
+#include "graph/fusion/edges.h"
+
+#include <algorithm>
+
+#include "graph/call.h"
+#include "graph/fusion/chain_builder.h"
+#include "graph/fusion/region.h"
+
+namespace opsnn::graph {
+namespace {
+
+plan::ContractionEdge ConvEdge(const Graph& g, const Node& n) {
+  plan::ContractionEdge e;
+  const Dims& x = g.values[n.inputs[0]].desc.dims;
+  const Dims& w = g.values[n.inputs[1]].desc.dims;
+  const Dims& y = g.values[n.outputs[0]].desc.dims;
+  const int64_t groups = std::max<int64_t>(n.attrs.Int("group", 1), 1);
+  const bool transposed = n.op->name == "ConvTranspose";
+  int64_t window = 1, pixels = y[0];
+  for (int i = 2; i < w.rank(); ++i) window *= w[i];
+  for (int i = 2; i < y.rank(); ++i) pixels *= y[i];
+  e.kind = plan::ContractionKind::kConv;
+  e.m = pixels;
+  e.n = y[1] / groups;
+  e.k = x[1] / groups * window;
+  e.batch = groups;
+  if (transposed) {
+    // Each output pixel sees one element of the window per stride step.
+    for (int64_t s : n.attrs.Ints("strides")) e.k = std::max<int64_t>(e.k / std::max<int64_t>(s, 1), 1);
+  } else if (groups == x[1] && groups > 1) {
+    e.kind = plan::ContractionKind::kDepthwise;
+    e.n = y[1];
+    e.k = window;
+    e.batch = 1;
+  }
+  e.input_bytes = static_cast<int64_t>(StoredBytes(g.values[n.inputs[0]].desc));
+  return e;
+}
+
+plan::ContractionEdge GemmEdge(const Graph& g, const Node& n) {
+  plan::ContractionEdge e;
+  const Dims& a = g.values[n.inputs[0]].desc.dims;
+  const Dims& b = g.values[n.inputs[1]].desc.dims;
+  const Dims& y = g.values[n.outputs[0]].desc.dims;
+  const bool trans_a = n.attrs.Int("transA", 0) != 0;
+  e.k = a.rank() >= 2 ? a[a.rank() - (trans_a ? 2 : 1)] : a.rank() == 1 ? a[0] : 1;
+  e.n = b.rank() >= 2 && y.rank() >= 1 ? y[y.rank() - 1] : 1;
+  const int64_t total = NumElements(y);
+  // One matrix B for all batches is one tall product.
+  e.m = b.rank() <= 2 ? total / std::max<int64_t>(e.n, 1) : y.rank() >= 2 ? y[y.rank() - 2] : 1;
+  e.batch = e.m > 0 && e.n > 0 ? total / (e.m * e.n) : 1;
+  return e;
+}
+
+void Finish(Graph& g, const PassContext& c, plan::Decision d, const std::string& where,
+            const std::string& shape) {
+  d.where = where;
+  if (!shape.empty()) d.shape = shape;
+  if (c.fusion == FusionMode::kForce && d.verdict == plan::Verdict::kSplit) {
+    d.verdict = plan::Verdict::kFuse;
+    d.reason = "fusion is forced by the user; the judge would split: " + d.reason;
+  }
+  g.decisions.push_back(std::move(d));
+}
+
+bool Contains(const std::vector<NodeId>& list, NodeId n) {
+  return std::find(list.begin(), list.end(), n) != list.end();
+}
+
+}  // namespace
+
+std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId id) {
+  const Node& n = g.nodes[id];
+  const std::string& op = n.op->name;
+  std::optional<plan::ContractionEdge> e;
+  if (op == "Conv" || op == "ConvTranspose") e = ConvEdge(g, n);
+  if (op == "MatMul" || op == "Gemm") e = GemmEdge(g, n);
+  if (!e) return e;
+  e->where = n.name;
+  e->shape = ShapeText(g, id) + StrFormat(" m=%lld n=%lld k=%lld", static_cast<long long>(e->m),
+                                          static_cast<long long>(e->n), static_cast<long long>(e->k));
+  e->dtype = g.values[n.inputs[0]].desc.dtype;
+  e->out_dtype = g.values[n.outputs[0]].desc.dtype;
+  return e;
+}
+
+std::string ShapeText(const Graph& g, NodeId n) {
+  std::string s;
+  for (int64_t d : g.values[g.nodes[n].outputs[0]].desc.dims) s += (s.empty() ? "" : "x") + std::to_string(d);
+  return s.empty() ? "scalar" : s;
+}
+
+bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
+  Finish(g, c, plan::JudgeContraction(e, *c.profile, GetKnobs()), e.where, e.shape);
+  return plan::Fuses(g.decisions.back());
+}
+
+bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
+  Finish(g, c, plan::JudgePointwiseChain(e, *c.profile, GetKnobs()), e.where, e.shape);
+  return plan::Fuses(g.decisions.back());
+}
+
+void Refuse(Graph& g, const PassContext& c, std::string chain, NodeId where, DType dtype,
+            std::string reason) {
+  g.decisions.push_back(plan::RefuseEdge(std::move(chain), g.nodes[where].name, ShapeText(g, where), dtype,
+                                         std::move(reason), *c.profile));
+}
+
+void RecordBoundary(Rewriter& r, const PassContext& c, NodeId seed, const std::vector<NodeId>& group,
+                    ValueId v) {
+  Graph& g = r.graph();
+  if (v == kNoValue) return;
+  const DType dtype = r.desc(v).dtype;
+  std::vector<NodeId> outside;
+  for (NodeId n : r.Users(v))
+    if (!Contains(group, n)) outside.push_back(n);
+  for (NodeId n : outside) {
+    const Node& user = g.nodes[n];
+    const std::string chain = ChainName(g, seed, {n});
+    const bool is_row = user.op->name == "Softmax" || user.op->name == "LogSoftmax" ||
+                        user.op->name.find("Normalization") != std::string::npos ||
+                        user.op->name.rfind("Reduce", 0) == 0;
+    if (is_row) {
+      Refuse(g, c, chain, n, dtype,
+             g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");
+    } else if (IsFusablePointwise(g, user) && user.op->op_class == op::OpClass::kVector) {
+      std::string reason;
+      if (r.IsOutput(v)) {
+        reason = "the intermediate \"" + g.values[v].name + "\" is an output of the model";
+      } else if (r.Users(v).size() > 1) {
+        reason = StrFormat("the intermediate \"%s\" has %zu readers and is needed by itself",
+                           g.values[v].name.c_str(), r.Users(v).size());
+      } else if (r.desc(user.outputs[0]).dims != r.desc(v).dims) {
+        reason = "the operands broadcast to " + ToString(r.desc(user.outputs[0]).dims) +
+                 ", more than the intermediate's " + ToString(r.desc(v).dims);
+      } else {
+        reason =
+            "an operand varies along rows or columns only, or has a dtype that the epilogue does not take";
+      }
+      Refuse(g, c, chain, n, dtype, std::move(reason));
+    }
+  }
+}
+
+}  // namespace opsnn::graph

@@ -1,0 +1,32 @@
+// Region: a group of pointwise nodes that may run as one program.
+#ifndef OPSNN_GRAPH_FUSION_REGION_H_
+#define OPSNN_GRAPH_FUSION_REGION_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/passes/rewriter.h"
+
+namespace opsnn::graph {
+
+// Longest group considered; programs beyond it cost registers and code without saving traffic.
+inline constexpr size_t kMaxRegion = 64;
+
+struct Region {
+  std::vector<NodeId> nodes;  // pointwise nodes in topological order, without the seed
+  ValueId output = kNoValue;  // the last node's
+};
+
+// Grows a group behind `seed` (a cube operator, or the first pointwise node): nodes that read a value of the
+// group and that `eligible` accepts, in topological order, as far as only the last value is visible outside
+// the group. That also rules out cycles: every path out of the group starts at its last value. A value with
+// readers outside therefore ends the group before it.
+Region GrowRegion(Rewriter& r, NodeId seed, const std::function<bool(NodeId)>& eligible);
+
+// "conv+add+relu": lower-case operator names.
+std::string ChainName(const Graph& g, NodeId seed, const std::vector<NodeId>& nodes);
+
+}  // namespace opsnn::graph
+
+#endif  // OPSNN_GRAPH_FUSION_REGION_H_

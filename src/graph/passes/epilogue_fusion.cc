@@ -1,0 +1,121 @@
+#include <algorithm>
+
+#include "graph/call.h"
+#include "graph/fusion/chain_builder.h"
+#include "graph/fusion/edges.h"
+#include "graph/fusion/region.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace opsnn::graph {
+namespace {
+
+// An operand of a convolution's tail must be as large as the result or constant over each image's pixels.
+bool FitsConvTail(const Dims& d, const Dims& out) {
+  if (d == out) return true;
+  for (int i = 0; i < d.rank(); ++i) {
+    const int axis = out.rank() - d.rank() + i;
+    if (axis >= 2 && d[i] != 1) return false;
+  }
+  return true;
+}
+
+class Fuser {
+ public:
+  Fuser(Graph& g, PassContext& c) : r_(g), g_(g), c_(c) {}
+
+  void Run() {
+    // From the end: where two products meet in an addition, the later one takes it and finds the other's
+    // result ready.
+    for (NodeId n = r_.num_nodes() - 1; n >= 0; --n) {
+      const Node& node = g_.nodes[n];
+      if (node.dead || node.tail || !node.op->takes_tail || node.outputs.size() != 1) continue;
+      const op::TensorDesc& out = r_.desc(node.outputs[0]);
+      if (out.dtype == DType::kF32 && NumElements(out.dims) > 0) Try(n);
+    }
+  }
+
+ private:
+  bool Eligible(NodeId seed, NodeId n) const {
+    const Node& node = g_.nodes[n];
+    if (!IsFusablePointwise(g_, node)) return false;
+    const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
+    const op::TensorDesc& y = r_.desc(node.outputs[0]);
+    if (y.dims != out.dims || y.dtype != DType::kF32) return false;
+    const bool conv = g_.nodes[seed].op->layout == op::LayoutRule::kPrefers;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+      if (v == kNoValue) return true;
+      const op::TensorDesc& d = r_.desc(v);
+      return d.dtype == DType::kF32 && (!conv || FitsConvTail(d.dims, out.dims));
+    });
+  }
+
+  ChainBuilder Start(NodeId seed) const {
+    ChainBuilder b(g_, c_.policy);
+    b.AddInput(g_.nodes[seed].outputs[0]);
+    return b;
+  }
+
+  void Try(NodeId seed) {
+    const ValueId product = g_.nodes[seed].outputs[0];
+    ChainBuilder trial = Start(seed);
+    Region region =
+        GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && trial.AddNode(g_.nodes[n]); });
+    if (region.nodes.empty()) {
+      RecordBoundary(r_, c_, seed, {}, product);
+      return;
+    }
+    ++c_.matches;
+    ChainBuilder chain = Start(seed);
+    for (NodeId n : region.nodes) chain.AddNode(g_.nodes[n]);
+    auto tail = std::make_shared<op::FusedTail>();
+    tail->program = chain.Build(region.output);
+    if (!tail->program.IsF32Pointwise()) return;
+    if (!Decide(seed, region, chain, tail->program)) return;
+    RecordBoundary(r_, c_, seed, region.nodes, region.output);
+    ++c_.effects;
+    Apply(seed, region, chain, std::move(tail));
+  }
+
+  bool Decide(NodeId seed, const Region& region, const ChainBuilder& chain, const Program& tail) {
+    auto e = AsContraction(g_, seed);
+    if (!e) return false;
+    e->chain = ChainName(g_, seed, region.nodes);
+    e->tail = &tail;
+    const Dims& out = r_.desc(region.output).dims;
+    for (size_t i = 1; i < chain.inputs().size(); ++i) {
+      const op::TensorDesc& d = r_.desc(chain.inputs()[i]);
+      if (d.dims == out) {
+        ++e->full_operands;
+      } else {
+        e->small_operand_bytes += static_cast<int64_t>(StoredBytes(d));
+      }
+    }
+    return Judge(g_, c_, *e);
+  }
+
+  void Apply(NodeId seed, const Region& region, const ChainBuilder& chain,
+             std::shared_ptr<const op::FusedTail> tail) {
+    for (NodeId n : region.nodes) r_.Absorb(seed, n);
+    Node& node = g_.nodes[seed];
+    node.num_op_inputs = static_cast<int>(node.inputs.size());
+    node.tail = std::move(tail);
+    for (size_t i = 1; i < chain.inputs().size(); ++i) {
+      g_.nodes[seed].inputs.push_back(kNoValue);
+      r_.SetInput(seed, g_.nodes[seed].inputs.size() - 1, chain.inputs()[i]);
+    }
+  }
+
+  Rewriter r_;
+  Graph& g_;
+  PassContext& c_;
+};
+
+}  // namespace
+
+Status EpilogueFusion(Graph& g, PassContext& c) {
+  Fuser(g, c).Run();
+  return OkStatus();
+}
+
+}  // namespace opsnn::graph

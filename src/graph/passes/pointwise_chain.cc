@@ -1,0 +1,107 @@
+#include <algorithm>
+
+#include "graph/call.h"
+#include "graph/fusion/chain_builder.h"
+#include "graph/fusion/edges.h"
+#include "graph/fusion/region.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace opsnn::graph {
+namespace {
+
+class Chainer {
+ public:
+  Chainer(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), program_(op::FindOperator("Program")) {}
+
+  void Run() {
+    if (!program_) return;
+    const NodeId count = r_.num_nodes();
+    for (NodeId n = 0; n < count; ++n)
+      if (IsFusablePointwise(g_, g_.nodes[n])) Try(n);
+  }
+
+ private:
+  bool Eligible(NodeId seed, NodeId n) const {
+    return IsFusablePointwise(g_, g_.nodes[n]) &&
+           r_.desc(g_.nodes[n].outputs[0]).dims == r_.desc(g_.nodes[seed].outputs[0]).dims;
+  }
+
+  ChainBuilder Build(NodeId seed, const std::vector<NodeId>& nodes, size_t count) const {
+    ChainBuilder b(g_, c_.policy);
+    b.AddNode(g_.nodes[seed]);
+    for (size_t i = 0; i < count; ++i) b.AddNode(g_.nodes[nodes[i]]);
+    return b;
+  }
+
+  void Try(NodeId seed) {
+    ChainBuilder trial(g_, c_.policy);
+    if (!trial.AddNode(g_.nodes[seed])) return;
+    Region region =
+        GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && trial.AddNode(g_.nodes[n]); });
+    const ValueId first = g_.nodes[seed].outputs[0];
+    if (region.nodes.empty()) {
+      RecordBoundary(r_, c_, seed, {}, first);
+      return;
+    }
+    ++c_.matches;
+    if (!Decide(seed, region)) return;
+    ++c_.effects;
+    Apply(seed, region, Build(seed, region.nodes, region.nodes.size()));
+  }
+
+  // The whole group against its parts: the first node, and the rest as one program.
+  bool Decide(NodeId seed, const Region& region) {
+    const ValueId middle = g_.nodes[seed].outputs[0];
+    const ChainBuilder first = Build(seed, {}, 0);
+    ChainBuilder second(g_, c_.policy);
+    for (NodeId n : region.nodes) second.AddNode(g_.nodes[n]);
+    const Program head = first.Build(middle), rest = second.Build(region.output);
+    plan::PointwiseEdge e;
+    e.chain = ChainName(g_, seed, region.nodes);
+    e.where = g_.nodes[region.nodes.back()].name;
+    e.shape = ShapeText(g_, region.nodes.back());
+    e.elements = NumElements(r_.desc(middle).dims);
+    e.dtype = r_.desc(middle).dtype;
+    e.first = &head;
+    e.second = &rest;
+    for (ValueId v : first.inputs()) e.first_bytes += static_cast<int64_t>(StoredBytes(r_.desc(v)));
+    for (ValueId v : second.inputs())
+      if (v != middle) e.second_bytes += static_cast<int64_t>(StoredBytes(r_.desc(v)));
+    e.output_bytes = static_cast<int64_t>(StoredBytes(r_.desc(region.output)));
+    return Judge(g_, c_, e);
+  }
+
+  void Apply(NodeId seed, const Region& region, const ChainBuilder& chain) {
+    auto tail = std::make_shared<op::FusedTail>();
+    tail->program = chain.Build(region.output);
+    Node made;
+    made.name = g_.nodes[region.nodes.back()].name;
+    made.op = program_;
+    made.inputs = chain.inputs();
+    made.num_op_inputs = static_cast<int>(made.inputs.size());
+    made.outputs = {region.output};
+    made.tail = std::move(tail);
+    std::vector<NodeId> all = region.nodes;
+    all.push_back(seed);
+    std::sort(all.begin(), all.end());
+    for (NodeId n : all)
+      made.origins.insert(made.origins.end(), g_.nodes[n].origins.begin(), g_.nodes[n].origins.end());
+    for (NodeId n : all) r_.Kill(n);
+    r_.AddNode(std::move(made));
+  }
+
+  Rewriter r_;
+  Graph& g_;
+  PassContext& c_;
+  const op::OpDef* program_;
+};
+
+}  // namespace
+
+Status PointwiseChain(Graph& g, PassContext& c) {
+  Chainer(g, c).Run();
+  return OkStatus();
+}
+
+}  // namespace opsnn::graph
