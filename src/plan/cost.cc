@@ -86,22 +86,24 @@ double CubeMicroseconds(const MatrixShape& s, const Tile& t, int nbuf, const Dev
   const double bm = static_cast<double>(RoundUp(std::min(t.m, s.m), rows));
   const double bn = static_cast<double>(std::min(t.n, RoundUp(s.n, rows)));
   const double bk = static_cast<double>(std::min(t.k, s.k));
-  const int64_t b_bytes = static_cast<int64_t>(static_cast<double>(s.batch * s.n * s.k) * size);
-  const Level level = LevelOf(s.a_bytes + b_bytes, cores, p) == Level::kHbm ? Level::kHbm : Level::kL2;
+  const double b_bytes =
+      static_cast<double>(s.batch) * static_cast<double>(s.n) * static_cast<double>(s.k) * size;
+  const int64_t operands = static_cast<int64_t>(std::min(9e18, static_cast<double>(s.a_bytes) + b_bytes));
+  const Level level = LevelOf(operands, cores, p) == Level::kHbm ? Level::kHbm : Level::kL2;
   // A block's operands come through L2 even when they live in memory: other cores read the same rows and
   // columns, so memory sees them about once per core's round instead of once per block.
   const double rate = RatePerCore(Level::kL2, false, p, cores);
   const double compute = bm * bn * bk / p.mac(s.dtype) + kStepCycles;
   // An A that is smaller than m x k (a conv's image, whose windows overlap) is loaded in that proportion.
-  const double a_share = std::min(
-      1.0, static_cast<double>(s.a_bytes) / std::max(1.0, static_cast<double>(s.m * s.k * s.batch) * size));
+  const double a_share = std::min(1.0, static_cast<double>(s.a_bytes) /
+                                           std::max(1.0, static_cast<double>(s.m) * static_cast<double>(s.k) *
+                                                             static_cast<double>(s.batch) * size));
   const double load = (bm * bk * a_share + bk * bn) * size / rate + (nbuf > 1 ? 0 : kMoveLatencyCycles);
   const double step = nbuf > 1 ? std::max(compute, load) : compute + load;
   const double steps = CeilDiv(static_cast<double>(s.k), bk);
   const double first = nbuf > 1 ? load + kMoveLatencyCycles : 0;
   const double on_chip = BlocksPerCore(s, t, cores) * (steps * step + first);
-  const double memory =
-      level == Level::kHbm ? MoveMicroseconds(s.a_bytes + b_bytes, level, false, p, cores) : 0;
+  const double memory = level == Level::kHbm ? MoveMicroseconds(operands, level, false, p, cores) : 0;
   return std::max(Microseconds(on_chip, p.clock_mhz()), memory);
 }
 

@@ -14,6 +14,16 @@ using device::Pool;
 
 int64_t RoundUp(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
+// Products of user-given sizes can exceed 64 bits; such a block fits nowhere, and that is all that matters.
+int64_t Bytes(double bytes) { return bytes < 9e18 ? static_cast<int64_t>(bytes) : int64_t{1} << 62; }
+double Product(int64_t a, int64_t b, size_t size) {
+  return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(size);
+}
+int64_t SaturatingAdd(int64_t a, int64_t b) {
+  return Bytes(static_cast<double>(a) + static_cast<double>(b)) == int64_t{1} << 62 ? int64_t{1} << 62
+                                                                                    : a + b;
+}
+
 int64_t Available(double capacity, double reserve) { return static_cast<int64_t>((1 - reserve) * capacity); }
 
 struct Alignment {
@@ -44,16 +54,11 @@ struct Solver {
   Alignment align;
   int cores;
 
-  bool Fits(const Tile& t) const { return ComputeBudget(t, blocks, p, reserve, single_pool).fits; }
-
   // Sums of bytes only, for the inner loop: the same arithmetic as ComputeBudget without its texts.
   bool FitsFast(const Tile& t, int epilogue_blocks) const {
-    const double ab = static_cast<double>(blocks.nbuf) *
-                      static_cast<double>(t.m * t.k * static_cast<int64_t>(blocks.a_size) +
-                                          t.k * t.n * static_cast<int64_t>(blocks.b_size));
-    const double c = static_cast<double>(t.m * t.n) * static_cast<double>(blocks.c_size);
-    const double e =
-        static_cast<double>(t.m * t.n) * static_cast<double>(blocks.epilogue_size) * epilogue_blocks;
+    const double ab = blocks.nbuf * (Product(t.m, t.k, blocks.a_size) + Product(t.k, t.n, blocks.b_size));
+    const double c = Product(t.m, t.n, blocks.c_size);
+    const double e = Product(t.m, t.n, blocks.epilogue_size) * epilogue_blocks;
     if (single_pool) return ab + c + e <= static_cast<double>(Available(p.l1_bytes(), reserve));
     double l1 = ab, ub = 0, l0c = 0;
     (p.c_pool == Pool::kL0c ? l0c : p.c_pool == Pool::kUb ? ub : l1) += c;
@@ -141,7 +146,7 @@ struct Solver {
 
 Solver MakeSolver(int64_t m, int64_t n, int64_t k, const Tile& given, const TileBlocks& blocks,
                   const DeviceProfile& p, const Knobs& knobs, bool single_pool) {
-  Solver s{{m, n, k, 1, TypeOfSize(blocks.a_size), m * k * static_cast<int64_t>(blocks.a_size), false},
+  Solver s{{m, n, k, 1, TypeOfSize(blocks.a_size), Bytes(Product(m, k, blocks.a_size)), false},
            given,
            blocks,
            p,
@@ -162,22 +167,23 @@ Budget ComputeBudget(const Tile& t, const TileBlocks& blocks, const DeviceProfil
   b.ub_available = static_cast<int64_t>(p.ub_bytes());
   b.l0c_available = static_cast<int64_t>(p.l0c_bytes());
   auto charge = [&b](std::string block, Pool pool, int64_t bytes) {
-    (pool == Pool::kL1 ? b.l1 : pool == Pool::kUb ? b.ub : b.l0c) += bytes;
+    int64_t& used = pool == Pool::kL1 ? b.l1 : pool == Pool::kUb ? b.ub : b.l0c;
+    used = SaturatingAdd(used, bytes);
     b.items.push_back({std::move(block), device::Name(pool), bytes});
   };
   const Pool a_pool = single_pool ? Pool::kL1 : p.a_pool;
   const Pool c_pool = single_pool ? Pool::kL1 : p.c_pool;
   const Pool e_pool = single_pool ? Pool::kL1 : p.epilogue_pool;
-  charge("A", a_pool, blocks.nbuf * t.m * t.k * static_cast<int64_t>(blocks.a_size));
-  charge("B", a_pool, blocks.nbuf * t.k * t.n * static_cast<int64_t>(blocks.b_size));
-  charge("C", c_pool, t.m * t.n * static_cast<int64_t>(blocks.c_size));
+  charge("A", a_pool, Bytes(blocks.nbuf * Product(t.m, t.k, blocks.a_size)));
+  charge("B", a_pool, Bytes(blocks.nbuf * Product(t.k, t.n, blocks.b_size)));
+  charge("C", c_pool, Bytes(Product(t.m, t.n, blocks.c_size)));
   // The vector cores that belong to a cube core share its block between them.
   const double sharing =
       single_pool || p.is_host() ? 1 : std::max(1.0, p.vector_cores() / std::max(1.0, p.cores()));
   for (int i = 0; i < blocks.epilogue_blocks; ++i) {
-    const double bytes = static_cast<double>(t.m * t.n) * static_cast<double>(blocks.epilogue_size) / sharing;
+    const double bytes = Product(t.m, t.n, blocks.epilogue_size) / sharing;
     charge(blocks.epilogue_blocks == 1 ? "epilogue" : "epilogue:" + std::to_string(i), e_pool,
-           static_cast<int64_t>(std::ceil(bytes)));
+           Bytes(std::ceil(bytes)));
   }
   auto check = [&b](const char* pool, int64_t used, int64_t available) {
     if (used <= available || !b.overflow.empty()) return;

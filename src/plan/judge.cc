@@ -1,0 +1,232 @@
+#include "plan/judge.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/status.h"
+#include "plan/cost.h"
+#include "plan/judge_terms.h"
+#include "plan/tiling.h"
+
+namespace opsnn::plan {
+namespace {
+
+using device::DeviceProfile;
+using device::Field;
+
+// Everything about one contraction edge that both sides of the comparison need.
+struct Contraction {
+  const ContractionEdge& e;
+  const DeviceProfile& p;
+  MatrixShape shape;
+  int cores = 1;
+  int64_t elements = 0;      // of the result
+  int64_t result_bytes = 0;  // of the intermediate
+  int64_t output_bytes = 0;
+  int64_t operand_bytes = 0;  // further operands of the chain
+  double instructions = 0;    // of the chain, per element
+  Level level = Level::kHbm;  // where the intermediate would live
+  int nbuf = 1;
+};
+
+int64_t Saturate(double v) { return v < 9e18 ? static_cast<int64_t>(v) : int64_t{1} << 62; }
+
+Contraction Describe(const ContractionEdge& e, const DeviceProfile& p) {
+  Contraction c{e, p};
+  const double size = static_cast<double>(SizeOf(e.dtype));
+  const bool depthwise = e.kind == ContractionKind::kDepthwise;
+  const double a = e.input_bytes > 0 ? static_cast<double>(e.input_bytes)
+                                     : static_cast<double>(e.m) * static_cast<double>(depthwise ? e.n : e.k) *
+                                           static_cast<double>(e.batch) * size;
+  c.shape = {e.m, e.n, e.k, e.batch, e.dtype, Saturate(a), depthwise};
+  c.cores = ActiveCores(p, e.threads);
+  const double elements = static_cast<double>(e.m) * static_cast<double>(e.n) * static_cast<double>(e.batch);
+  c.elements = Saturate(elements);
+  c.result_bytes = Saturate(elements * size);
+  c.output_bytes = Saturate(elements * static_cast<double>(SizeOf(e.out_dtype)));
+  c.operand_bytes = Saturate(elements * size * e.full_operands + static_cast<double>(e.small_operand_bytes));
+  c.instructions = e.tail ? e.tail->CostPerElement() : 0;
+  // A split chain finds the intermediate where its size leaves it, beside the output it writes meanwhile.
+  c.level = LevelOf(Saturate(static_cast<double>(c.result_bytes) + static_cast<double>(c.output_bytes)),
+                    c.cores, p);
+  c.nbuf =
+      p.is_host() ? 1 : 2;  // an NPU loads the next block of A and B while it computes; the host prefetches
+  return c;
+}
+
+TileBlocks BlocksOf(const Contraction& c) {
+  TileBlocks b;
+  b.a_size = b.b_size = SizeOf(c.e.dtype);
+  b.c_size = 4;  // f32 or s32 accumulators
+  b.epilogue_size = c.p.is_host() ? 4 : SizeOf(c.e.out_dtype);
+  b.nbuf = c.nbuf;
+  // The chain works in place on C's block (host) or on its copy in UB (NPU); further live values need blocks
+  // too.
+  const int live = c.e.tail ? PeakLiveSlots(*c.e.tail) : 1;
+  b.epilogue_blocks = std::max(1, std::min(live, 1 + c.e.full_operands + 2));
+  return b;
+}
+
+// The chain as an operator of its own: reads the intermediate and the other operands, writes the output.
+void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
+  auto& t = d.split_terms;
+  t.push_back({"cube", CubeMicroseconds(c.shape, tile, c.nbuf, c.p, c.cores)});
+  const double write = WriteMicroseconds(c.result_bytes, c.level, c.p, c.cores);
+  const double read = ReadMicroseconds(c.result_bytes, c.level, c.p, c.cores);
+  const double vector = VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores);
+  t.push_back({StrFormat("write C to %s", Name(c.level)), write});
+  t.push_back({StrFormat("read C from %s", Name(c.level)), read});
+  // Arithmetic and memory overlap in a streaming pass: only what exceeds the other shows.
+  const Level operands = LevelOf(c.operand_bytes, c.cores, c.p);
+  const double others = ReadMicroseconds(c.operand_bytes, operands, c.p, c.cores);
+  const double output = WriteMicroseconds(c.output_bytes, c.level, c.p, c.cores);
+  t.push_back({"chain", std::max(0.0, vector - read - others - output)});
+  t.push_back({"other operands", others});
+  t.push_back({"write output", output});
+  t.push_back({"launch", c.p.launch_us()});
+  t.push_back({"join cores", c.cores > 1 ? c.p.sync_us() : 0});
+}
+
+// Instructions and scratch passes that a chain costs beyond its arithmetic, per stage and block: entering the
+// stage's loop. Eight stages are the usual chain; what is longer also competes for registers and code cache.
+constexpr double kStageCycles = 20;
+constexpr int kUsualStages = 8;
+// What one block of the vector program covers while it stays in UB.
+constexpr int64_t kBlockBytes = 8 << 10;
+
+double ChainMicroseconds(const Contraction& c) {
+  const int stages = c.e.tail ? static_cast<int>(c.e.tail->stages.size()) : 0;
+  const double blocks =
+      std::ceil(static_cast<double>(c.elements) * 4 / static_cast<double>(kBlockBytes)) / c.cores;
+  const double extra = std::max(0, stages - kUsualStages);
+  return c.p.clock_mhz() > 0 ? blocks * kStageCycles * extra / c.p.clock_mhz() : 0;
+}
+
+double ConversionMicroseconds(const Contraction& c) {
+  constexpr double kInstructions = 2;  // widen or narrow, and round
+  return VectorMicroseconds(kInstructions, c.e.convert_elements, c.e.dtype, c.p, c.cores);
+}
+
+void AddFusedTermsHost(const Contraction& c, const Tile& tile, Decision& d) {
+  auto& t = d.fused_terms;
+  t.push_back({"cube", CubeMicroseconds(c.shape, tile, c.nbuf, c.p, c.cores)});
+  // The core that computes the block also runs the chain on it: nothing overlaps, but the block is in L1d.
+  const double l1d = c.p.clock_mhz() > 0 ? 2.0 * static_cast<double>(c.result_bytes) / c.cores /
+                                               std::max(1.0, c.p.ub_rate()) / c.p.clock_mhz()
+                                         : 0;
+  const double vector = VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores);
+  t.push_back({"chain", std::max(vector, l1d)});
+  const Level operands = LevelOf(c.operand_bytes, c.cores, c.p);
+  t.push_back({"other operands", ReadMicroseconds(c.operand_bytes, operands, c.p, c.cores)});
+  t.push_back({"write output", WriteMicroseconds(c.output_bytes, c.level, c.p, c.cores)});
+  t.push_back({"conversion", ConversionMicroseconds(c)});
+  t.push_back({"long chain", ChainMicroseconds(c)});
+}
+
+// On an NPU cube and vector units are partners: while the cube computes a block, the vector unit runs the
+// chain on the one before. The two overlap only when a block keeps the cube busy for longer than the
+// hand-over takes; otherwise each block waits for the other unit.
+void AddFusedTermsNpu(const Contraction& c, const Tile& tile, Decision& d) {
+  auto& t = d.fused_terms;
+  const double cube = CubeMicroseconds(c.shape, tile, c.nbuf, c.p, c.cores);
+  const double blocks = BlocksPerCore(c.shape, tile, c.cores);
+  const double handover = c.p.handover_cycles() / c.p.clock_mhz();
+  double vector = VectorMicroseconds(c.instructions, c.elements, c.e.out_dtype, c.p, c.cores);
+  const Level operands = LevelOf(c.operand_bytes, c.cores, c.p);
+  double moves = ReadMicroseconds(c.operand_bytes, operands, c.p, c.cores);
+  const Level output = LevelOf(c.output_bytes, c.cores, c.p);
+  moves += WriteMicroseconds(c.output_bytes, output, c.p, c.cores);
+  // Results that cannot go straight to UB are written to L2 and read back, block by block.
+  if (!c.p.cube_feeds_vector()) {
+    const double through = WriteMicroseconds(c.result_bytes, Level::kL2, c.p, c.cores) +
+                           ReadMicroseconds(c.result_bytes, Level::kL2, c.p, c.cores);
+    moves += through;
+  }
+  vector = std::max(vector, moves);
+  const bool overlaps = cube / blocks >= handover;
+  t.push_back({"cube", cube});
+  t.push_back({"chain", overlaps ? std::max(0.0, vector - cube) : vector});
+  // The last block's chain has nothing left to hide behind.
+  t.push_back({"last block", overlaps ? vector / blocks : 0});
+  t.push_back({"hand-over", handover * blocks});
+  t.push_back({"conversion", ConversionMicroseconds(c)});
+  t.push_back({"long chain", ChainMicroseconds(c)});
+}
+
+void DescribeEdge(const ContractionEdge& e, const DeviceProfile& p, Decision& d) {
+  d.chain = e.chain;
+  d.where = e.where;
+  d.shape = !e.shape.empty() ? e.shape
+            : e.batch > 1    ? StrFormat("m=%lld n=%lld k=%lld batch=%lld", static_cast<long long>(e.m),
+                                         static_cast<long long>(e.n), static_cast<long long>(e.k),
+                                         static_cast<long long>(e.batch))
+                             : StrFormat("m=%lld n=%lld k=%lld", static_cast<long long>(e.m),
+                                         static_cast<long long>(e.n), static_cast<long long>(e.k));
+  d.dtype = Name(e.dtype);
+  d.profile = p.name;
+}
+
+std::string TileText(const Tile& t) {
+  return StrFormat("%lldx%lldx%lld", static_cast<long long>(t.m), static_cast<long long>(t.n),
+                   static_cast<long long>(t.k));
+}
+
+// The verdicts that no cost can change, in the order in which they are asked. True when one was given.
+bool DecideByRule(const ContractionEdge& e, const Knobs& knobs, Decision& d) {
+  if (!e.legal) return Rule(d, Verdict::kRefuse, e.illegal_reason);
+  if (!e.tail || e.tail->stages.empty()) return Rule(d, Verdict::kSplit, "there is nothing to fuse");
+  if (e.tail->HasRowReduction()) return Rule(d, Verdict::kRefuse, kNeedsGather);
+  if (e.m <= 0 || e.n <= 0 || e.batch <= 0)
+    return Rule(d, Verdict::kFuse, "the result is empty: nothing is computed");
+  if (knobs.fusion == FusionMode::kOff) return Rule(d, Verdict::kSplit, "fusion is switched off");
+  if (e.precision_first) {
+    return Rule(d, Verdict::kSplit,
+                "weights are quantised and the activation is cheap: precision comes first");
+  }
+  return false;
+}
+
+}  // namespace
+
+Decision JudgeContraction(const ContractionEdge& e, const DeviceProfile& p, const Knobs& knobs) {
+  Decision d;
+  DescribeEdge(e, p, d);
+  if (DecideByRule(e, knobs, d)) return d;
+
+  const Contraction c = Describe(e, p);
+  TileBlocks blocks = BlocksOf(c);
+  const TileChoice fused = ChooseTile(e.m, e.n, std::max<int64_t>(e.k, 1), {}, blocks, p, knobs, false);
+  const Budget budget = ComputeBudget(fused.tile, blocks, p, knobs.l1_reserve, false);
+  d.budget = budget.items;
+  d.retries = fused.retries;
+  NameEpilogueBlocks(e.tail, d);
+
+  blocks.epilogue_blocks = 0;
+  const TileChoice split = ChooseTile(e.m, e.n, std::max<int64_t>(e.k, 1), {}, blocks, p, knobs, false);
+  AddSplitTerms(c, split.tile, d);
+  if (!fused.fits) {
+    SumUp(knobs, d);
+    Rule(d, Verdict::kSplit,
+         StrFormat("no tile fits after %d tries: %s", static_cast<int>(fused.retries.size()),
+                   budget.overflow.c_str()));
+    return d;
+  }
+  if (p.is_host()) {
+    AddFusedTermsHost(c, fused.tile, d);
+  } else {
+    AddFusedTermsNpu(c, fused.tile, d);
+  }
+  SumUp(knobs, d);
+  if (knobs.fusion == FusionMode::kForce) {
+    Rule(d, Verdict::kFuse, "fusion is forced");
+    return d;
+  }
+  std::string context =
+      StrFormat("the intermediate of %s would live in %s; tile %s", SizeText(c.result_bytes).c_str(),
+                Name(c.level), TileText(fused.tile).c_str());
+  if (!(fused.tile == split.tile)) context += " instead of " + TileText(split.tile) + " without the chain";
+  DecideByCost(knobs, p, context, d);
+  return d;
+}
+
+}  // namespace opsnn::plan

@@ -1,0 +1,101 @@
+#include "plan/judge_terms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace opsnn::plan {
+namespace {
+
+// Below a thousandth of the split time neither the model nor a measurement can tell the two apart: do not
+// fuse.
+constexpr double kGreyZone = 0.001;
+
+double Sum(const std::vector<CostTerm>& terms) {
+  double us = 0;
+  for (const CostTerm& t : terms) us += t.us;
+  return us;
+}
+
+// The part of a side that rests on assumed fields.
+double AssumedPart(const std::vector<CostTerm>& terms, const device::DeviceProfile& p) {
+  using device::Field;
+  double us = 0;
+  for (const CostTerm& t : terms) {
+    const std::string_view name = t.name;
+    if ((name == "launch" && p.assumed(Field::k_launch_us)) ||
+        (name == "join cores" && p.assumed(Field::k_sync_us)) ||
+        (name == "hand-over" && p.assumed(Field::k_handover_cycles))) {
+      us += t.us;
+    }
+  }
+  return us;
+}
+
+}  // namespace
+
+bool Rule(Decision& d, Verdict v, std::string reason) {
+  d.verdict = v;
+  d.reason = std::move(reason);
+  return true;
+}
+
+void SumUp(const Knobs& knobs, Decision& d) {
+  d.time_fused_us = Sum(d.fused_terms);
+  d.time_split_us = Sum(d.split_terms);
+  d.benefit_us = d.fused_terms.empty() ? 0 : d.time_split_us - d.time_fused_us;
+  d.threshold_us = std::max(knobs.fuse_threshold, kGreyZone) * d.time_split_us;
+}
+
+void DecideByCost(const Knobs& knobs, const device::DeviceProfile& p, const std::string& context,
+                  Decision& d) {
+  const bool fuse = d.benefit_us > d.threshold_us;
+  d.verdict = fuse ? Verdict::kFuse : Verdict::kSplit;
+  // The largest difference between the sides, for the reader: what the verdict hangs on.
+  const std::vector<CostTerm>& side = fuse ? d.split_terms : d.fused_terms;
+  const std::vector<CostTerm>& other = fuse ? d.fused_terms : d.split_terms;
+  std::string largest;
+  double most = 0;
+  for (const CostTerm& t : side) {
+    double us = t.us;
+    for (const CostTerm& o : other) {
+      if (o.name == t.name) us -= o.us;
+    }
+    if (us > most) {
+      most = us;
+      largest = t.name;
+    }
+  }
+  const char* relation = fuse ? "exceeds" : "does not exceed";
+  d.reason = StrFormat("benefit %.3g us %s the threshold of %.3g us", d.benefit_us, relation, d.threshold_us);
+  if (!largest.empty()) {
+    d.reason += StrFormat(fuse ? "; saves mostly \"%s\" (%.3g us)" : "; costs mostly \"%s\" (%.3g us)",
+                          largest.c_str(), most);
+  }
+  d.reason += "; " + context;
+
+  const double without =
+      (d.time_split_us - AssumedPart(d.split_terms, p)) - (d.time_fused_us - AssumedPart(d.fused_terms, p));
+  const double threshold =
+      std::max(knobs.fuse_threshold, kGreyZone) * (d.time_split_us - AssumedPart(d.split_terms, p));
+  d.rests_on_assumed = (without > threshold) != fuse;
+}
+
+void NameEpilogueBlocks(const Program* tail, Decision& d) {
+  const std::string name = tail && !tail->stages.empty() ? Info(tail->stages.back().op).name : "chain";
+  for (BudgetItem& item : d.budget) {
+    if (item.block.rfind("epilogue", 0) == 0) item.block.replace(0, 8, "epilogue:" + name);
+  }
+}
+
+std::string SizeText(int64_t bytes) {
+  const double b = static_cast<double>(bytes);
+  if (b >= 1 << 30) return StrFormat("%.3g GiB", b / (1 << 30));
+  if (b >= 1 << 20) return StrFormat("%.3g MiB", b / (1 << 20));
+  if (b >= 1 << 10) return StrFormat("%.3g KiB", b / (1 << 10));
+  return StrFormat("%lld bytes", static_cast<long long>(bytes));
+}
+
+}  // namespace opsnn::plan

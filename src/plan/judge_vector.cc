@@ -1,0 +1,169 @@
+// Judges of edges without a contraction: pointwise chains, row programs, conversions, and the refusals by
+// rule.
+#include <algorithm>
+#include <cmath>
+
+#include "base/status.h"
+#include "plan/cost.h"
+#include "plan/judge.h"
+#include "plan/judge_terms.h"
+
+namespace opsnn::plan {
+namespace {
+
+using device::DeviceProfile;
+
+// One streaming pass: arithmetic and memory overlap.
+double PassMicroseconds(double instructions, int64_t elements, DType dtype, int64_t read, int64_t written,
+                        const DeviceProfile& p, int cores) {
+  const Level level = LevelOf(read + written, cores, p);
+  const double moves = ReadMicroseconds(read, level, p, cores) + WriteMicroseconds(written, level, p, cores);
+  return std::max(moves, VectorMicroseconds(instructions, elements, dtype, p, cores));
+}
+
+// A block of the interpreter with all live values; more of them than UB holds would spill to L1.
+constexpr int64_t kBlockBytes = 8 << 10;
+
+void Describe(const std::string& chain, const std::string& where, const std::string& shape, DType dtype,
+              const DeviceProfile& p, Decision& d) {
+  d.chain = chain;
+  d.where = where;
+  d.shape = shape;
+  d.dtype = Name(dtype);
+  d.profile = p.name;
+}
+
+}  // namespace
+
+Decision JudgePointwiseChain(const PointwiseEdge& e, const DeviceProfile& p, const Knobs& knobs) {
+  Decision d;
+  Describe(e.chain, e.where,
+           e.shape.empty() ? StrFormat("elements=%lld", static_cast<long long>(e.elements)) : e.shape,
+           e.dtype, p, d);
+  if (!e.first || !e.second) {
+    Rule(d, Verdict::kRefuse, "one side is not a vector program");
+    return d;
+  }
+  if (knobs.fusion == FusionMode::kOff) {
+    Rule(d, Verdict::kSplit, "fusion is switched off");
+    return d;
+  }
+  const int cores = ActiveCores(p, e.threads);
+  const int live = PeakLiveSlots(*e.first) + PeakLiveSlots(*e.second) - 1;
+  const int64_t block = std::min<int64_t>(kBlockBytes, 4 * std::max<int64_t>(e.elements, 1));
+  d.budget.push_back({StrFormat("%d live blocks", live), "UB", live * block});
+  const bool fits = live * block <= static_cast<int64_t>(p.ub_bytes());
+
+  const int64_t middle = e.elements * static_cast<int64_t>(SizeOf(e.dtype));
+  const double a = e.first->CostPerElement(), b = e.second->CostPerElement();
+  d.split_terms.push_back(
+      {"first pass", PassMicroseconds(a, e.elements, e.dtype, e.first_bytes, middle, p, cores)});
+  d.split_terms.push_back({"second pass", PassMicroseconds(b, e.elements, e.dtype, e.second_bytes + middle,
+                                                           e.output_bytes, p, cores)});
+  d.split_terms.push_back({"launch", p.launch_us()});
+  d.split_terms.push_back({"join cores", cores > 1 ? p.sync_us() : 0});
+  const int64_t kept = e.intermediate_kept ? middle : 0;
+  d.fused_terms.push_back(
+      {"one pass", PassMicroseconds(a + b, e.elements, e.dtype, e.first_bytes + e.second_bytes,
+                                    e.output_bytes + kept, p, cores)});
+  // Values that do not fit UB go to L1 and back once per stage that uses them.
+  const double spilled =
+      fits ? 0 : static_cast<double>(live * block) / p.ub_bytes() * static_cast<double>(middle);
+  d.fused_terms.push_back({"long chain", ReadMicroseconds(static_cast<int64_t>(spilled),
+                                                          p.is_host() ? Level::kL1 : Level::kL2, p, cores)});
+  SumUp(knobs, d);
+  if (knobs.fusion == FusionMode::kForce) {
+    Rule(d, Verdict::kFuse, "fusion is forced");
+    return d;
+  }
+  DecideByCost(knobs, p,
+               StrFormat("the intermediate of %s would live in %s", SizeText(middle).c_str(),
+                         Name(LevelOf(2 * middle, cores, p))),
+               d);
+  return d;
+}
+
+Decision JudgeRowProgram(const RowEdge& e, const DeviceProfile& p, const Knobs& knobs) {
+  Decision d;
+  Describe(e.chain, e.where,
+           e.shape.empty() ? StrFormat("rows=%lld cols=%lld", static_cast<long long>(e.rows),
+                                       static_cast<long long>(e.cols))
+                           : e.shape,
+           e.dtype, p, d);
+  if (!e.program) {
+    Rule(d, Verdict::kRefuse, "one side is not a vector program");
+    return d;
+  }
+  const int live = PeakLiveSlots(*e.program);
+  const double row = static_cast<double>(e.cols) * 4 * live;
+  const bool host = p.is_host();
+  const double capacity = host ? (1 - knobs.l1_reserve) * p.l1_bytes() : p.ub_bytes();
+  const char* pool = host ? "L1" : "UB";
+  const int64_t bytes = row < 9e18 ? static_cast<int64_t>(row) : int64_t{1} << 62;
+  d.budget.push_back(
+      {StrFormat("row of %lld elements, %d live values", static_cast<long long>(e.cols), live), pool, bytes});
+  d.retries.push_back({1, e.cols, 1, bytes, static_cast<int64_t>(capacity), row <= capacity});
+  if (knobs.fusion == FusionMode::kOff) {
+    Rule(d, Verdict::kSplit, "fusion is switched off");
+  } else if (row > capacity) {
+    Rule(d, Verdict::kSplit,
+         StrFormat("a whole row block does not fit %s: %lld of %.0f bytes", pool,
+                   static_cast<long long>(bytes), capacity));
+  } else {
+    Rule(d, Verdict::kFuse,
+         StrFormat("a whole row block fits %s: %lld of %.0f bytes", pool, static_cast<long long>(bytes),
+                   capacity));
+  }
+  return d;
+}
+
+Decision JudgeConversion(const ConversionEdge& e, const DeviceProfile& p, const Knobs& knobs) {
+  Decision d;
+  Describe(e.chain, e.where,
+           e.shape.empty() ? StrFormat("elements=%lld", static_cast<long long>(e.elements)) : e.shape, e.from,
+           p, d);
+  if (knobs.fusion == FusionMode::kOff) {
+    Rule(d, Verdict::kSplit, "fusion is switched off");
+    return d;
+  }
+  const int cores = ActiveCores(p, e.threads);
+  const int64_t from = e.elements * static_cast<int64_t>(SizeOf(e.from));
+  const int64_t to = e.elements * static_cast<int64_t>(SizeOf(e.to));
+  constexpr double kConvertInstructions = 2;  // widen or narrow, and round
+  // Without absorbing: a pass of its own, and the neighbour reads what it wrote.
+  d.split_terms.push_back(
+      {"conversion pass", PassMicroseconds(kConvertInstructions, e.elements, e.from, from, to, p, cores)});
+  d.split_terms.push_back({"read converted", ReadMicroseconds(to, LevelOf(to, cores, p), p, cores)});
+  d.split_terms.push_back({"launch", p.launch_us()});
+  d.split_terms.push_back({"join cores", cores > 1 ? p.sync_us() : 0});
+  // Absorbed: the neighbour reads the original and converts each value as it loads it. In another order it
+  // uses only a part of each line it touches: two of them per value that it reads in its own order.
+  constexpr double kStridedFactor = 2;
+  const double read = ReadMicroseconds(from, LevelOf(from, cores, p), p, cores);
+  d.fused_terms.push_back({"read original", e.changes_layout ? kStridedFactor * read : read});
+  const double convert = e.from == e.to ? 0 : kConvertInstructions;
+  d.fused_terms.push_back({"conversion", VectorMicroseconds(convert, e.elements, e.from, p, cores)});
+  // A gather of single elements instead of whole vectors.
+  const double lanes = p.vector_bytes() / static_cast<double>(std::max(SizeOf(e.from), SizeOf(e.to)));
+  d.fused_terms.push_back(
+      {"strided access", e.changes_layout ? VectorMicroseconds(lanes / 4, e.elements, e.from, p, cores) : 0});
+  SumUp(knobs, d);
+  if (knobs.fusion == FusionMode::kForce) {
+    Rule(d, Verdict::kFuse, "fusion is forced");
+    return d;
+  }
+  DecideByCost(
+      knobs, p,
+      e.changes_layout ? "the neighbour walks in another order" : "the neighbour walks in the same order", d);
+  return d;
+}
+
+Decision RefuseEdge(std::string chain, std::string where, std::string shape, DType dtype, std::string reason,
+                    const DeviceProfile& p) {
+  Decision d;
+  Describe(chain, where, shape, dtype, p, d);
+  Rule(d, Verdict::kRefuse, std::move(reason));
+  return d;
+}
+
+}  // namespace opsnn::plan
