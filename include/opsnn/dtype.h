@@ -7,8 +7,6 @@
 #include <optional>
 #include <string_view>
 
-#include "opsnn/export.h"
-
 namespace opsnn {
 
 enum class DType : uint8_t { kF32, kF64, kF16, kBF16, kS8, kU8, kS16, kS32, kS64, kBool };
@@ -36,9 +34,9 @@ constexpr size_t SizeOf(DType t) { return Info(t).size; }
 constexpr bool IsFloat(DType t) { return Info(t).is_float; }
 constexpr bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 
-OPSNN_API std::optional<DType> DTypeFromName(std::string_view name);  // "f32", also "float32", "int8", ...
-OPSNN_API std::optional<DType> DTypeFromAcl(int acl);
-OPSNN_API std::optional<DType> DTypeFromOnnx(int onnx);
+std::optional<DType> DTypeFromName(std::string_view name);  // "f32", also "float32", "int8", ...
+std::optional<DType> DTypeFromAcl(int acl);
+std::optional<DType> DTypeFromOnnx(int onnx);
 
 template <typename T>
 struct DTypeOf;  // DTypeOf<float>::value; F16/BF16 in base/half.h

@@ -1,5 +1,7 @@
 #include "base/dtype.h"
 
+#include "opsnn/export.h"
+
 namespace opsnn {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr Alias kAliases[] = {
 
 }  // namespace
 
-std::optional<DType> DTypeFromName(std::string_view name) {
+OPSNN_API std::optional<DType> DTypeFromName(std::string_view name) {
   for (int i = 0; i < kNumDTypes; ++i) {
     if (name == kDTypeInfo[i].name) return static_cast<DType>(i);
   }
@@ -25,14 +27,14 @@ std::optional<DType> DTypeFromName(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<DType> DTypeFromAcl(int acl) {
+OPSNN_API std::optional<DType> DTypeFromAcl(int acl) {
   for (int i = 0; i < kNumDTypes; ++i) {
     if (kDTypeInfo[i].acl == acl) return static_cast<DType>(i);
   }
   return std::nullopt;
 }
 
-std::optional<DType> DTypeFromOnnx(int onnx) {
+OPSNN_API std::optional<DType> DTypeFromOnnx(int onnx) {
   for (int i = 0; i < kNumDTypes; ++i) {
     if (kDTypeInfo[i].onnx == onnx) return static_cast<DType>(i);
   }
