@@ -343,7 +343,7 @@ void Execute(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockAr
              const ExecuteOptions& options) {
   if (rows <= 0 || cols < 0 || (cols == 0 && !p.has_reduction)) return;
   assert(p.num_inputs + p.num_outputs <= kMaxArgs);
-  if (ExecuteRowTemplate(p, rows, cols, args, options)) return;
+  if (options.use_templates && ExecuteRowTemplate(p, rows, cols, args, options)) return;
   if (rows > 1 && RowsMerge(p, cols, args)) {
     Interpreter(p, 1, rows * cols, args, options).Run();
   } else {

@@ -27,7 +27,7 @@ inline double RefStage(StageOp op, bool integer, double x, double y, double z, d
     case StageOp::kSquare:
       return x * x;
     case StageOp::kReciprocal:
-      return integer && x == 0 ? 0x1p31 : cast(1 / x);
+      return integer && x == 0 ? 0 : cast(1 / x);
     case StageOp::kSqrt:
       return cast(std::sqrt(x));
     case StageOp::kRsqrt:

@@ -29,8 +29,6 @@ T Wrap(Bits<T> v) {
 // Functions of a float argument; s32 and s64 pass through f64 and are cast back (saturating).
 inline double FloatFn(StageOp op, double x, const double* imm) {
   switch (op) {
-    case kReciprocal:
-      return 1 / x;
     case kSqrt:
       return std::sqrt(x);
     case kRsqrt:
@@ -72,6 +70,26 @@ inline double FloatFn(StageOp op, double x, const double* imm) {
   }
 }
 
+template <typename T>
+T DivideOrZero(T x, T y) {
+  if constexpr (kInt<T>) {
+    if (y == 0) return 0;
+    if (y == -1) return Wrap<T>(0 - static_cast<Bits<T>>(x));
+    return x / y;
+  } else {
+    return x / y;
+  }
+}
+template <typename T>
+T ModOrZero(T x, T y) {
+  if constexpr (kInt<T>) {
+    if (y == 0 || y == -1) return 0;
+    const T r = x % y;
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+  } else {
+    return std::fmod(x, y);
+  }
+}
 template <StageOp kOp, typename T>
 inline T Unary(T x, const double* imm) {
   const T i0 = CastElement<T>(imm[0]), i1 = CastElement<T>(imm[1]);
@@ -95,6 +113,8 @@ inline T Unary(T x, const double* imm) {
       return Wrap<T>(static_cast<Bits<T>>(x) * static_cast<Bits<T>>(x));
     else
       return x * x;
+  } else if constexpr (kOp == kReciprocal) {
+    return DivideOrZero<T>(1, x);
   } else if constexpr (kOp == kRelu) {
     return x < 0 ? T{0} : x;
   } else if constexpr (kOp == kLeakyRelu) {
@@ -134,26 +154,6 @@ inline T Unary(T x, const double* imm) {
   }
 }
 
-template <typename T>
-T DivideOrZero(T x, T y) {
-  if constexpr (kInt<T>) {
-    if (y == 0) return 0;
-    if (y == -1) return Wrap<T>(0 - static_cast<Bits<T>>(x));
-    return x / y;
-  } else {
-    return x / y;
-  }
-}
-template <typename T>
-T ModOrZero(T x, T y) {
-  if constexpr (kInt<T>) {
-    if (y == 0 || y == -1) return 0;
-    const T r = x % y;
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-  } else {
-    return std::fmod(x, y);
-  }
-}
 // Integer powers by squaring, wrapping; a negative exponent truncates toward zero: 0 except for 1 and -1.
 template <typename T>
 T Power(T x, T y) {

@@ -134,14 +134,16 @@ TEST(Vector, EveryStageF64AndIntegers) {
         in.emplace_back(kind.dtype, Dims{n}, &rng, false);
         const bool positive = op == StageOp::kLog || op == StageOp::kSqrt || op == StageOp::kRsqrt ||
                               (op == StageOp::kPow && k == 0);
-        in.back().FillRandom(rng, positive ? 0.1 : -9, 9);
+        in.back().FillRandom(rng, positive ? (integer ? 1 : 0.1) : -9, 9);
       }
       for (const GuardedTensor& t : in) views.push_back(t.view()), values.push_back(t.Get());
       GuardedTensor out(kind.dtype, Dims{n});
       RunTensors(*compiled, views, std::span(&out.view(), 1));
+      // The reference's own form of these cancels in the tail.
+      const double abs_tol = op == StageOp::kGeluErf || op == StageOp::kGeluTanh ? 64 * 0x1p-53 : 1e-300;
       const std::vector<double> want =
           ReferenceStage(op, kind.type, values, integer ? 2 : 0.3, integer ? 5 : 0.9);
-      EXPECT_EQ(testing::Compare(out.Get(), want, 1e-300, 32 * 0x1p-53), "")
+      EXPECT_EQ(testing::Compare(out.Get(), want, abs_tol, 32 * 0x1p-53), "")
           << Info(op).name << " " << Name(kind.dtype);
     }
   }
