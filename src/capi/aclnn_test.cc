@@ -94,7 +94,11 @@ TEST_F(ApiTest, AddBroadcastsAndScales) {
       a.memory().FillRandom(rng, -20, 20);
       b.memory().FillRandom(rng, -20, 20);
       const double alpha = round % 3 ? 2 : 1;
-      ApiScalar alpha_scalar(static_cast<float>(alpha));
+      // Integers take an integer alpha.
+      auto alpha_float = static_cast<float>(alpha);
+      auto alpha_int = static_cast<int32_t>(alpha);
+      ApiScalar alpha_scalar(IsFloat(t) ? static_cast<void*>(&alpha_float) : &alpha_int,
+                             IsFloat(t) ? ACL_FLOAT : ACL_INT32);
       ASSERT_EQ(CALL(aclnnAdd, a, b, alpha_scalar, y), 0) << aclGetRecentErrMsg();
       const auto av = a.Get(), bv = b.Get();
       std::vector<double> want;

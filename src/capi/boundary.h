@@ -33,7 +33,7 @@ R Guard(const char* function, int oom_code, F&& body) noexcept {
   } catch (const std::bad_alloc&) {
     code = CaughtException(function, "out of memory", oom_code);
   } catch (const std::exception& e) {
-    code = CaughtException(function, e.what(), kInternalError);
+    code = CaughtException(function, e.what(), oom_code == kAclnnBadAlloc ? kAclnnInternal : kInternalError);
   }
   if constexpr (std::is_same_v<R, int>) {
     return code;

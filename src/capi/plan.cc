@@ -27,10 +27,7 @@ Status CheckInsideBlock(const Call& call, int tensor, const ByteRange& touched) 
                          call.function().api, call.NameOf(tensor).c_str(), touched.end - end, block->bytes);
 }
 
-// bool < integer < float: a result may be stored as its own kind or a higher one.
 int KindRank(DType t) { return IsFloat(t) ? 2 : t == DType::kBool ? 0 : 1; }
-
-bool CanStoreAs(DType from, DType to) { return KindRank(to) >= KindRank(from); }
 
 op::TensorDesc Contiguous(op::TensorDesc d) {
   d.strides = Dims();
@@ -132,7 +129,7 @@ class Builder {
                                ToString(o.desc.dims).c_str(), ToString(inferred.dims).c_str());
       }
       if (o.desc.dtype != inferred.dtype &&
-          !(op_call_.converts_output && CanStoreAs(inferred.dtype, o.desc.dtype))) {
+          !(op_call_.converts_output && CanCast(inferred.dtype, o.desc.dtype))) {
         return InvalidArgument(
             "%s: %s has dtype %s; allowed: %s%s", api, name.c_str(), Name(o.desc.dtype), Name(inferred.dtype),
             op_call_.converts_output ? ", or a type that it can be cast to" : ", the dtype of the result");
@@ -240,6 +237,8 @@ class Builder {
 };
 
 }  // namespace
+
+bool CanCast(DType from, DType to) { return KindRank(to) >= KindRank(from); }
 
 Result<std::shared_ptr<const CallPlan>> BuildPlan(const Call& call, const std::vector<int>& same_memory) {
   return Builder(call, same_memory).Build();

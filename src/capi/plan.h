@@ -58,6 +58,9 @@ Result<std::shared_ptr<const CallPlan>> BuildPlan(const Call& call, const std::v
 // Tensors without an address overlap nothing.
 Status AliasPattern(const Call& call, std::vector<int>* same_memory);
 
+// bool < integer < float: a value casts to its own kind or a higher one.
+bool CanCast(DType from, DType to);
+
 // The generic adapter: operands and attributes as the declaration's bind says.
 Status BindFromDeclaration(const Call& call, OpCall& out);
 

@@ -64,6 +64,8 @@ TEST_F(ApiTest, WrongDTypes) {
   ExpectRefused(CALL(aclnnRelu, f32, f16), kInvalid, {"aclnnRelu", "out has dtype f16", "allowed: f32"});
   ExpectRefused(CALL(aclnnGelu, s32, s32), kInvalid, {"aclnnGelu", "self has dtype s32"});
   ExpectRefused(CALL(aclnnAdd, f32, f32, one, s32), kInvalid, {"aclnnAdd", "out has dtype s32", "f32"});
+  ExpectRefused(CALL(aclnnAdd, s32, s32, one, s32), kInvalid,
+                {"aclnnAdd", "alpha has dtype f32", "cast to s32"});
   ExpectRefused(CALL(aclnnMul, f32, f32, s32), kInvalid, {"aclnnMul", "out has dtype s32"});
   ExpectRefused(CALL(aclnnMatmul, s32, s32, s32, int8_t{0}), kInvalid, {"aclnnMatmul", "self has dtype s32"});
   ExpectRefused(CALL(aclnnSoftmax, s32, 0, s32), kInvalid, {"aclnnSoftmax", "self has dtype s32"});

@@ -1,0 +1,26 @@
+// aclnnAdd: out = self + alpha * other, where alpha's type must be one that casts to the promoted type.
+#include "capi/plan.h"
+#include "op/pointwise.h"
+
+namespace opsnn::capi {
+
+Status Adapt_Add(const Call& call, OpCall& out) {
+  const char* api = call.function().api;
+  const int self = call.TensorIndex("self"), other = call.TensorIndex("other"),
+            result = call.TensorIndex("out");
+  const Scalar& alpha = call.ScalarOf("alpha");
+  const DType promoted = op::PromoteTypes(call.Desc(self).dtype, call.Desc(other).dtype);
+  const auto alpha_type = DTypeFromAcl(alpha.acl_dtype);
+  if (!alpha_type || !CanCast(*alpha_type, promoted)) {
+    return InvalidArgument(
+        "%s: alpha has dtype %s; allowed: types that cast to %s, to which self and other promote", api,
+        AclTypeName(alpha.acl_dtype).c_str(), Name(promoted));
+  }
+  out.attrs.Set("alpha", *alpha.ToDouble());
+  out.inputs = {{self, call.Desc(self)}, {other, call.Desc(other)}};
+  out.outputs = {{result, call.Desc(result)}};
+  out.converts_output = true;
+  return OkStatus();
+}
+
+}  // namespace opsnn::capi
