@@ -62,7 +62,7 @@ Program Canonicalize(const Program& p);
 
 // Runs the compiled program over rows x cols, in blocks whose live values fit L1.
 struct ExecuteOptions {
-  bool stream = false;  // write outputs past the caches
+  bool stream = false;        // write outputs past the caches
   bool use_templates = true;  // tests compare with the interpreter
 };
 void Execute(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockArg* args,

@@ -1,9 +1,9 @@
-// Row templates: a row is read from memory once, worked on in L1, written once, by loops whose stages are known at
-// compile time. Bit by bit equal to the interpreter: the reductions are those of reduce-inl.h, the stages those
-// of stages-inl.h, in the program's order.
+// Row templates: a row is read from memory once, worked on in L1, written once, by loops whose stages are
+// known at compile time. Bit by bit equal to the interpreter: the reductions are those of reduce-inl.h, the
+// stages those of stages-inl.h, in the program's order.
 //
-// While one row is worked on, the next is prefetched line by line inside the loops over the current one. A row
-// beyond L1 is simply read again from L2 (or, far beyond, from memory) by the second and third loop.
+// While one row is worked on, the next is prefetched line by line inside the loops over the current one. A
+// row beyond L1 is simply read again from L2 (or, far beyond, from memory) by the second and third loop.
 #include "vector/row_template.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "vector/row_kernels.cc"
@@ -84,7 +84,8 @@ HWY_INLINE void WriteRow(const RowArgs& a, const float* x, float* y, NextRow& ne
   const float* b = a.beta;
   size_t n = static_cast<size_t>(a.cols), i = 0;
   auto value = [&](size_t at) HWY_ATTR {
-    const VF gv = kGamma ? hn::LoadU(d, g + at) : hn::Zero(d), bv = kBeta ? hn::LoadU(d, b + at) : hn::Zero(d);
+    const VF gv = kGamma ? hn::LoadU(d, g + at) : hn::Zero(d),
+             bv = kBeta ? hn::LoadU(d, b + at) : hn::Zero(d);
     return f(d, hn::LoadU(d, x + at), gv, bv);
   };
   auto partial = [&](size_t at, size_t count) HWY_ATTR {
@@ -110,7 +111,8 @@ HWY_INLINE void WriteRow(const RowArgs& a, const float* x, float* y, NextRow& ne
 }
 
 template <bool kCentred, bool kGamma, bool kBeta>
-HWY_INLINE void NormRow(const RowArgs& a, const float* x, float* y, NextRow& next, float& mean_out, float& rstd_out) {
+HWY_INLINE void NormRow(const RowArgs& a, const float* x, float* y, NextRow& next, float& mean_out,
+                        float& rstd_out) {
   const DF d;
   const size_t n = static_cast<size_t>(a.cols);
   float mean = 0;
@@ -169,9 +171,8 @@ void SoftmaxRows(const RowArgs& a) {
     if constexpr (kLog) {
       auto exps = MakeReader(x, next, [m](DF dd, VF v) HWY_ATTR { return Exp(dd, hn::Sub(v, m)); });
       const VF log_sum = Log(d, hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps))));
-      WriteRow<false, false>(a, x, y, next, [m, log_sum](DF, VF v, VF, VF) HWY_ATTR {
-        return hn::Sub(hn::Sub(v, m), log_sum);
-      });
+      WriteRow<false, false>(
+          a, x, y, next, [m, log_sum](DF, VF v, VF, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
     } else {
       auto exps = MakeKeeper(x, y, next, [m](DF dd, VF v) HWY_ATTR { return Exp(dd, hn::Sub(v, m)); });
       const VF sum = hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps)));
@@ -189,10 +190,14 @@ void RowKernel(const RowArgs& a) {
     case RowFamily::kLayerNorm:
       return g ? (b ? NormRows<true, true, true>(a) : NormRows<true, true, false>(a))
                : (b ? NormRows<true, false, true>(a) : NormRows<true, false, false>(a));
-    case RowFamily::kRmsNorm: return g ? NormRows<false, true, false>(a) : NormRows<false, false, false>(a);
-    case RowFamily::kSoftmax: return SoftmaxRows<false>(a);
-    case RowFamily::kLogSoftmax: return SoftmaxRows<true>(a);
-    case RowFamily::kNone: return;
+    case RowFamily::kRmsNorm:
+      return g ? NormRows<false, true, false>(a) : NormRows<false, false, false>(a);
+    case RowFamily::kSoftmax:
+      return SoftmaxRows<false>(a);
+    case RowFamily::kLogSoftmax:
+      return SoftmaxRows<true>(a);
+    case RowFamily::kNone:
+      return;
   }
 }
 

@@ -1,4 +1,5 @@
-// Binds a recognised row program to its template: f32 rows in place, other float types through a row of scratch.
+// Binds a recognised row program to its template: f32 rows in place, other float types through a row of
+// scratch.
 #include "vector/row_template.h"
 
 #include "base/buffer.h"
@@ -49,7 +50,8 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
 
   float* scratch = RowScratch(static_cast<size_t>(cols) * 4 + 64);
   auto vector_of = [&](const BlockArg* v, float* to) -> const float* {
-    if (v == nullptr || v->dtype == DType::kF32) return v == nullptr ? nullptr : static_cast<const float*>(v->data);
+    if (v == nullptr || v->dtype == DType::kF32)
+      return v == nullptr ? nullptr : static_cast<const float*>(v->data);
     LoadConvert(v->dtype, v->data, 1, ComputeType::kF32, to, cols);
     return to;
   };
@@ -66,8 +68,10 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
   a.rows = 1;
   for (int64_t r = 0; r < rows; ++r) {
     a.x = scratch;
-    if (IsDenseF32(x)) a.x = reinterpret_cast<const float*>(Row(x, r));
-    else LoadConvert(x.dtype, Row(x, r), 1, ComputeType::kF32, scratch, cols);
+    if (IsDenseF32(x))
+      a.x = reinterpret_cast<const float*>(Row(x, r));
+    else
+      LoadConvert(x.dtype, Row(x, r), 1, ComputeType::kF32, scratch, cols);
     a.y = IsDenseF32(y) ? reinterpret_cast<float*>(Row(y, r)) : scratch + cols;
     RunRowTemplate(a);
     if (!IsDenseF32(y)) StoreConvert(ComputeType::kF32, a.y, y.dtype, Row(y, r), 1, cols);

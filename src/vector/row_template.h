@@ -10,15 +10,15 @@ struct RowArgs {
   RowTemplate kind;
   int64_t rows = 0, cols = 0;
   const float* x = nullptr;
-  int64_t x_stride = 0;            // between rows, elements
+  int64_t x_stride = 0;  // between rows, elements
   float* y = nullptr;
   int64_t y_stride = 0;
-  const float* gamma = nullptr;    // cols values each, or null
+  const float* gamma = nullptr;  // cols values each, or null
   const float* beta = nullptr;
-  float* mean = nullptr;           // one per row each, or null
+  float* mean = nullptr;  // one per row each, or null
   float* rstd = nullptr;
   int64_t mean_stride = 0, rstd_stride = 0;
-  bool prefetch_next = false;      // the next row follows in memory
+  bool prefetch_next = false;  // the next row follows in memory
   bool stream = false;
 };
 void RunRowTemplate(const RowArgs& a);

@@ -24,7 +24,8 @@ float* Tensor(int which) {
   AlignedBuffer& b = buffers[which];
   if (!b) {
     b = AlignedBuffer(kRows * kCols * sizeof(float));
-    for (int64_t i = 0; i < kRows * kCols; ++i) b.as<float>()[i] = static_cast<float>((i * 37 % 1000) - 500) / 250;
+    for (int64_t i = 0; i < kRows * kCols; ++i)
+      b.as<float>()[i] = static_cast<float>((i * 37 % 1000) - 500) / 250;
   }
   return b.as<float>();
 }
@@ -39,20 +40,28 @@ double Seconds(const std::function<void()>& f) {
 }
 
 // Runs op and a copy of the same size in turns; reports the medians' ratio.
-void InTurns(benchmark::State& state, int64_t rows, int64_t cols, int tensors, const std::function<void()>& op) {
+void InTurns(benchmark::State& state, int64_t rows, int64_t cols, int tensors,
+             const std::function<void()>& op) {
   SetNumThreads(1);
   const TensorView from = View(0, rows, cols), to = View(1, rows, cols);
   std::vector<double> ours, copy;
   for (auto _ : state) {
     const int64_t repeat = std::max<int64_t>(1, (1 << 20) / (rows * cols));
-    copy.push_back(Seconds([&] { for (int64_t i = 0; i < repeat; ++i) CopyConvert(from, to); }) / repeat);
-    const double s = Seconds([&] { for (int64_t i = 0; i < repeat; ++i) op(); }) / repeat;
+    copy.push_back(Seconds([&] {
+                     for (int64_t i = 0; i < repeat; ++i) CopyConvert(from, to);
+                   }) /
+                   repeat);
+    const double s = Seconds([&] {
+                       for (int64_t i = 0; i < repeat; ++i) op();
+                     }) /
+                     repeat;
     ours.push_back(s);
     state.SetIterationTime(s);
   }
   std::sort(ours.begin(), ours.end()), std::sort(copy.begin(), copy.end());
   const double bytes = static_cast<double>(rows * cols) * sizeof(float);
-  const double gbs = bytes * tensors / ours[ours.size() / 2] / 1e9, copy_gbs = bytes * 2 / copy[copy.size() / 2] / 1e9;
+  const double gbs = bytes * tensors / ours[ours.size() / 2] / 1e9,
+               copy_gbs = bytes * 2 / copy[copy.size() / 2] / 1e9;
   state.counters["GB/s"] = gbs;
   state.counters["copy GB/s"] = copy_gbs;
   state.counters["share %"] = 100 * gbs / copy_gbs;
@@ -63,7 +72,8 @@ void RunProgram(benchmark::State& state, const Program& program, int64_t rows, i
                 std::vector<TensorView> inputs, bool row) {
   const auto compiled = Compile(program).value();
   const TensorView out = View(1, rows, cols);
-  InTurns(state, rows, cols, tensors, [&] { RunTensors(*compiled, inputs, std::span(&out, 1), row ? 1 : 0); });
+  InTurns(state, rows, cols, tensors,
+          [&] { RunTensors(*compiled, inputs, std::span(&out, 1), row ? 1 : 0); });
 }
 
 void BM_LayerNorm(benchmark::State& state) {
@@ -73,7 +83,8 @@ void BM_LayerNorm(benchmark::State& state) {
   const int64_t rows = state.range(0), cols = state.range(1);
   RunProgram(state, LayerNormProgram(o), rows, cols, 2,
              {View(0, rows, cols), TensorView::Contiguous(gamma.data(), DType::kF32, {cols}),
-              TensorView::Contiguous(beta.data(), DType::kF32, {cols})}, true);
+              TensorView::Contiguous(beta.data(), DType::kF32, {cols})},
+             true);
 }
 // The same by the interpreter: an output more than the template knows keeps it away.
 void BM_LayerNormInterpreted(benchmark::State& state) {
@@ -82,8 +93,10 @@ void BM_LayerNormInterpreted(benchmark::State& state) {
   o.gamma = o.beta = true;
   const int64_t rows = state.range(0), cols = state.range(1);
   const auto compiled = Compile(LayerNormProgram(o)).value();
-  const BlockArg args[] = {{Tensor(0), DType::kF32, cols, 1}, {gamma.data(), DType::kF32, 0, 1},
-                           {beta.data(), DType::kF32, 0, 1}, {Tensor(1), DType::kF32, cols, 1}};
+  const BlockArg args[] = {{Tensor(0), DType::kF32, cols, 1},
+                           {gamma.data(), DType::kF32, 0, 1},
+                           {beta.data(), DType::kF32, 0, 1},
+                           {Tensor(1), DType::kF32, cols, 1}};
   ExecuteOptions options{rows * cols * 4 >= StreamingThreshold(), false};
   InTurns(state, rows, cols, 2, [&] { Execute(*compiled, rows, cols, args, options); });
 }

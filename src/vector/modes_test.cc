@@ -1,0 +1,304 @@
+// All ways to run a program give the same bits: template and interpreter, in place and out of place, any cut
+// into blocks and tasks, any number of threads; conversions agree with the scalar ones.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/half.h"
+#include "base/parallel.h"
+#include "isa/tier.h"
+#include "testing/testing.h"
+#include "vector/compiled.h"
+#include "vector/convert.h"
+#include "vector/reference_for_test.h"
+
+namespace opsnn::vector {
+namespace {
+
+using testing::Rng;
+
+class ModesTier : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { isa::SetMaxTier(static_cast<isa::Tier>(GetParam())); }
+  void TearDown() override { isa::SetMaxTier(isa::BestTier()); }
+};
+INSTANTIATE_TEST_SUITE_P(Tiers, ModesTier, ::testing::Range(0, isa::kNumTiers),
+                         [](const auto& i) { return isa::Name(static_cast<isa::Tier>(i.param)); });
+
+std::vector<float> RandomFloats(Rng& rng, int64_t n, double lo = -3, double hi = 3) {
+  std::vector<float> v(n);
+  for (float& x : v) x = static_cast<float>(rng.Real(lo, hi));
+  return v;
+}
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+struct RowCase {
+  const char* name;
+  Program program;
+  int vectors;     // inputs after x: gamma, beta
+  int statistics;  // per-row outputs after y
+};
+std::vector<RowCase> RowCases() {
+  std::vector<RowCase> cases;
+  for (int bits = 0; bits < 8; ++bits) {
+    NormOptions o{1e-5, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+    cases.push_back({"layer_norm", LayerNormProgram(o), o.gamma + o.beta, o.statistics ? 2 : 0});
+    if (!o.beta) cases.push_back({"rms_norm", RmsNormProgram(o), o.gamma, o.statistics ? 1 : 0});
+  }
+  cases.push_back({"softmax", SoftmaxProgram(), 0, 0});
+  cases.push_back({"log_softmax", LogSoftmaxProgram(), 0, 0});
+  return cases;
+}
+
+TEST_P(ModesTier, TemplatesEqualTheInterpreter) {
+  Rng rng;
+  for (const RowCase& c : RowCases()) {
+    const auto compiled = Compile(c.program).value();
+    ASSERT_NE(compiled->row_template.family, RowFamily::kNone) << c.name;
+    for (int64_t cols : {1, 2, 7, 16, 31, 64, 65, 768, 1000, 4099, 9000}) {
+      const int64_t rows = rng.Int(1, 5), stride = cols + rng.Int(0, 3);
+      const std::vector<float> x = RandomFloats(rng, rows * stride), g = RandomFloats(rng, cols),
+                               b = RandomFloats(rng, cols);
+      std::vector<float> results[2][3];
+      for (int mode = 0; mode < 3; ++mode) {  // template, interpreter, template with streaming stores
+        std::vector<float> y(rows * stride, -7.0f), s1(rows), s2(rows);
+        std::vector<BlockArg> args = {{const_cast<float*>(x.data()), DType::kF32, stride, 1}};
+        const std::vector<float>* vectors[] = {&g, &b};
+        for (int k = 0; k < c.vectors; ++k)
+          args.push_back({const_cast<float*>(vectors[k]->data()), DType::kF32, 0, 1});
+        args.push_back({y.data(), DType::kF32, stride, 1});
+        if (c.statistics > 0) args.push_back({s1.data(), DType::kF32, 1, 0});
+        if (c.statistics > 1) args.push_back({s2.data(), DType::kF32, 1, 0});
+        Execute(*compiled, rows, cols, args.data(), {mode == 2, mode != 1});
+        if (mode == 0) {
+          results[0][0] = y, results[0][1] = s1, results[0][2] = s2;
+        } else {
+          EXPECT_TRUE(SameBits(results[0][0], y)) << c.name << " cols " << cols << " mode " << mode;
+          EXPECT_TRUE(SameBits(results[0][1], s1) && SameBits(results[0][2], s2)) << c.name << " statistics";
+        }
+      }
+      std::vector<std::vector<double>> values(1 + c.vectors);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < cols; ++i) {
+          values[0].push_back(x[r * stride + i]);
+          if (c.vectors > 0) values[1].push_back(g[i]);
+          if (c.vectors > 1) values[2].push_back(b[i]);
+        }
+      }
+      const std::vector<double> want = ReferenceProgram(c.program, values, rows, cols)[0];
+      std::vector<double> got;
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < cols; ++i) got.push_back(results[0][0][r * stride + i]);
+      }
+      // Sums of n terms of magnitude 3 .. 9, divided by a standard deviation that short rows make small.
+      const double tol = cols < 16 ? 2e-2 : (std::sqrt(static_cast<double>(cols)) + 64) * 0x1p-22;
+      EXPECT_EQ(testing::Compare(got, want, tol, tol), "") << c.name << " cols " << cols;
+    }
+  }
+}
+
+TEST(Modes, HalfRowsAndEdges) {
+  // Large means, as the operators' users report them: two passes keep the variance.
+  const float x[] = {5000, 5001, 5002, 5003};
+  float y[4];
+  NormOptions o;
+  const BlockArg args[] = {{const_cast<float*>(x), DType::kF32, 4, 1}, {y, DType::kF32, 4, 1}};
+  RunBlock(*Compile(LayerNormProgram(o)).value(), 1, 4, args);
+  const double want[] = {-1.3416354, -0.4472118, 0.4472118, 1.3416354};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(y[i], want[i], 2e-4);
+  // A row of -Inf is NaN in a plain softmax and leaves its neighbours alone.
+  const float inf = std::numeric_limits<float>::infinity();
+  const float s[] = {0, 0, -inf, -inf, 1, 1};
+  float t[6];
+  const BlockArg soft[] = {{const_cast<float*>(s), DType::kF32, 2, 1}, {t, DType::kF32, 2, 1}};
+  RunBlock(*Compile(SoftmaxProgram()).value(), 3, 2, soft);
+  EXPECT_EQ(t[0], 0.5f);
+  EXPECT_EQ(t[5], 0.5f);
+  EXPECT_TRUE(std::isnan(t[2]) && std::isnan(t[3]));
+  // bf16 in and out, f32 inside: one rounding.
+  Rng rng;
+  const int64_t cols = 100;
+  std::vector<BF16> h(cols), hy(cols);
+  std::vector<float> f(cols), fy(cols);
+  for (int64_t i = 0; i < cols; ++i) h[i] = ToBF16(static_cast<float>(rng.Real(-3, 3))), f[i] = ToFloat(h[i]);
+  const BlockArg ha[] = {{h.data(), DType::kBF16, cols, 1}, {hy.data(), DType::kBF16, cols, 1}};
+  const BlockArg fa[] = {{f.data(), DType::kF32, cols, 1}, {fy.data(), DType::kF32, cols, 1}};
+  RunBlock(*Compile(SoftmaxProgram()).value(), 1, cols, ha);
+  RunBlock(*Compile(SoftmaxProgram()).value(), 1, cols, fa);
+  for (int64_t i = 0; i < cols; ++i) EXPECT_EQ(hy[i].bits, ToBF16(fy[i]).bits);
+}
+
+// A chain with a value that is used twice, a bias and several stages after the first: many ways to go wrong
+// in place.
+Program Chain() {
+  ProgramBuilder b;
+  const SlotId x = b.Input(), bias = b.Input(), z = b.Input();
+  const SlotId t = b.Unary(StageOp::kTanh, b.Binary(StageOp::kAdd, x, bias));
+  const SlotId u = b.Binary(StageOp::kMul, t, b.Unary(StageOp::kExp, x));
+  const SlotId v = b.Binary(StageOp::kSub, u, z);
+  b.Output(b.Binary(StageOp::kAdd, v, b.Binary(StageOp::kMul, z, x)));
+  return std::move(b).Build();
+}
+
+TEST_P(ModesTier, InPlaceThreadsAndBlocks) {
+  Rng rng;
+  const auto compiled = Compile(Chain()).value();
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 1},
+                                   {3, 5},
+                                   {40, 3},
+                                   {7, 300},
+                                   {2, 5000},
+                                   {300, 257},
+                                   {1, 100000},
+                                   {1000, 130}}) {
+    const std::vector<float> x = RandomFloats(rng, rows * cols), bias = RandomFloats(rng, cols),
+                             z = RandomFloats(rng, rows * cols);
+    auto run = [&](float* out, const float* xp, const float* zp, int threads) {
+      SetNumThreads(threads);
+      const TensorView in[] = {TensorView::Contiguous(const_cast<float*>(xp), DType::kF32, {rows, cols}),
+                               TensorView::Contiguous(const_cast<float*>(bias.data()), DType::kF32, {cols}),
+                               TensorView::Contiguous(const_cast<float*>(zp), DType::kF32, {rows, cols})};
+      const TensorView o = TensorView::Contiguous(out, DType::kF32, {rows, cols});
+      RunTensors(*compiled, in, std::span(&o, 1));
+      SetNumThreads(0);
+    };
+    std::vector<float> y(rows * cols), y2(rows * cols), over_x = x, over_z = z;
+    run(y.data(), x.data(), z.data(), 1);
+    run(y2.data(), x.data(), z.data(), 4);
+    run(over_x.data(), over_x.data(), z.data(), 2);
+    run(over_z.data(), x.data(), over_z.data(), 2);
+    EXPECT_TRUE(SameBits(y, y2)) << rows << "x" << cols;
+    EXPECT_TRUE(SameBits(y, over_x)) << rows << "x" << cols;
+    EXPECT_TRUE(SameBits(y, over_z)) << rows << "x" << cols;
+    // Element by element through RunBlock on one element at a time.
+    for (int i = 0; i < 20; ++i) {
+      const int64_t r = rng.Int(0, rows - 1), c = rng.Int(0, cols - 1);
+      float one = 0;
+      const BlockArg args[] = {{const_cast<float*>(&x[r * cols + c]), DType::kF32, 1, 1},
+                               {const_cast<float*>(&bias[c]), DType::kF32, 0, 1},
+                               {const_cast<float*>(&z[r * cols + c]), DType::kF32, 1, 1},
+                               {&one, DType::kF32, 1, 1}};
+      RunBlock(*compiled, 1, 1, args);
+      ASSERT_EQ(std::bit_cast<uint32_t>(one), std::bit_cast<uint32_t>(y[r * cols + c])) << r << " " << c;
+    }
+  }
+}
+
+TEST_P(ModesTier, HalfConversionsMatchScalar) {
+  std::vector<F16> h(65536);
+  std::vector<BF16> b(65536);
+  for (uint32_t i = 0; i < 65536; ++i) h[i].bits = b[i].bits = static_cast<uint16_t>(i);
+  std::vector<float> f(65536);
+  LoadConvert(DType::kF16, h.data(), 1, ComputeType::kF32, f.data(), 65535);
+  for (uint32_t i = 0; i < 65535; ++i)
+    ASSERT_EQ(std::bit_cast<uint32_t>(f[i]), std::bit_cast<uint32_t>(ToFloat(h[i]))) << i;
+  LoadConvert(DType::kBF16, b.data(), 1, ComputeType::kF32, f.data(), 65535);
+  for (uint32_t i = 0; i < 65535; ++i)
+    ASSERT_EQ(std::bit_cast<uint32_t>(f[i]), std::bit_cast<uint32_t>(ToFloat(b[i]))) << i;
+  Rng rng;
+  std::vector<float> v;
+  for (int i = 0; i < 200000; ++i) v.push_back(std::bit_cast<float>(static_cast<uint32_t>(rng.engine()())));
+  for (uint32_t i = 0; i < 65536; ++i) {  // every half, its neighbours and the ties between halves
+    const uint32_t u = std::bit_cast<uint32_t>(ToFloat(h[i]));
+    for (uint32_t delta : {0u, 1u, 0xFFFu, 0x1000u, 0x1001u}) v.push_back(std::bit_cast<float>(u + delta));
+    for (uint32_t delta : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u})
+      v.push_back(std::bit_cast<float>((i << 16) + delta));
+  }
+  std::vector<F16> h2(v.size());
+  std::vector<BF16> b2(v.size());
+  StoreConvert(ComputeType::kF32, v.data(), DType::kF16, h2.data(), 1, v.size());
+  StoreConvert(ComputeType::kF32, v.data(), DType::kBF16, b2.data(), 1, v.size());
+  for (size_t i = 0; i < v.size(); ++i) {
+    ASSERT_EQ(h2[i].bits, ToF16(v[i]).bits) << std::hex << std::bit_cast<uint32_t>(v[i]);
+    ASSERT_EQ(b2[i].bits, ToBF16(v[i]).bits) << std::hex << std::bit_cast<uint32_t>(v[i]);
+  }
+}
+
+TEST(Modes, FloatToIntegerRule) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const float values[] = {nan, inf, -inf, 300.7f, -300.7f, -1.9f, 1.9f, 2147483648.0f, -2147483904.0f, 0.5f};
+  const int8_t want8[] = {0, 127, -128, 127, -128, -1, 1, 127, -128, 0};
+  const int32_t want32[] = {0, INT32_MAX, INT32_MIN, 300, -300, -1, 1, INT32_MAX, INT32_MIN, 0};
+  const uint8_t wantu8[] = {0, 255, 0, 255, 0, 0, 1, 255, 0, 0};
+  for (int length = 1; length <= 67; ++length) {  // the same in every lane and tail
+    for (int at = 0; at < length; ++at) {
+      std::vector<float> x(length, 1.0f);
+      for (int k = 0; k < 10; ++k) {
+        x[at] = values[k];
+        std::vector<int8_t> s8(length);
+        std::vector<uint8_t> u8(length);
+        std::vector<int32_t> s32(length);
+        const TensorView in = TensorView::Contiguous(x.data(), DType::kF32, {length});
+        CopyConvert(in, TensorView::Contiguous(s8.data(), DType::kS8, {length}));
+        CopyConvert(in, TensorView::Contiguous(u8.data(), DType::kU8, {length}));
+        CopyConvert(in, TensorView::Contiguous(s32.data(), DType::kS32, {length}));
+        ASSERT_EQ(s8[at], want8[k]) << values[k];
+        ASSERT_EQ(u8[at], wantu8[k]) << values[k];
+        ASSERT_EQ(s32[at], want32[k]) << values[k];
+      }
+    }
+  }
+}
+
+TEST(Modes, CopyConvertBetweenAllTypesAndViews) {
+  Rng rng;
+  for (int from = 0; from < kNumDTypes; ++from) {
+    for (int to = 0; to < kNumDTypes; ++to) {
+      const Dims dims = rng.Shape(0, 4, 500);
+      testing::GuardedTensor a(static_cast<DType>(from), dims, &rng, rng.Chance(0.5));
+      testing::GuardedTensor b(static_cast<DType>(to), dims, &rng, rng.Chance(0.5));
+      a.FillRandom(rng, 0, 100);
+      CopyConvert(a.view(), b.view());
+      std::vector<double> want = a.Get();
+      for (double& v : want) {
+        if (static_cast<DType>(to) == DType::kBool)
+          v = v != 0;
+        else if (!IsFloat(static_cast<DType>(to)))
+          v = std::trunc(v);
+      }
+      EXPECT_EQ(testing::Compare(b.Get(), want, 1e-7, testing::Epsilon(static_cast<DType>(to)) * 1.01), "")
+          << Name(static_cast<DType>(from)) << " to " << Name(static_cast<DType>(to)) << " "
+          << ToString(dims);
+      EXPECT_TRUE(b.GuardsIntact());
+    }
+  }
+}
+
+// Rows over several dims, some of which are not one run in memory; broadcast gamma over two row dims.
+TEST(Modes, RowsOfSeveralDims) {
+  Rng rng;
+  NormOptions o;
+  o.gamma = true;
+  const auto compiled = Compile(LayerNormProgram(o)).value();
+  for (int i = 0; i < 50; ++i) {
+    const Dims dims = {rng.Int(1, 4), rng.Int(1, 5), rng.Int(1, 9)};
+    const int row_rank = static_cast<int>(rng.Int(1, 3));
+    testing::GuardedTensor x(DType::kF32, dims, &rng, true), y(DType::kF32, dims, &rng, true);
+    Dims gd = {dims[1], rng.Chance(0.5) ? 1 : dims[2]};
+    testing::GuardedTensor g(DType::kF32, gd, &rng, true);
+    x.FillRandom(rng, -2, 2), g.FillRandom(rng, -2, 2);
+    if (row_rank == 1) {
+      gd = {dims[2]};
+      g = testing::GuardedTensor(DType::kF32, gd, &rng, true);
+      g.FillRandom(rng, -2, 2);
+    }
+    const TensorView in[] = {x.view(), g.view()};
+    RunTensors(*compiled, in, std::span(&y.view(), 1), row_rank);
+    int64_t cols = 1;
+    for (int k = 3 - row_rank; k < 3; ++k) cols *= dims[k];
+    const int64_t rows = NumElements(dims) / cols;
+    const auto want =
+        ReferenceProgram(Source(*compiled), {x.Get(), BroadcastValues(g.Get(), gd, dims)}, rows, cols);
+    EXPECT_EQ(testing::Compare(y.Get(), want[0], 2e-3, 1e-3), "")
+        << ToString(dims) << " row rank " << row_rank;
+    EXPECT_TRUE(y.GuardsIntact());
+  }
+}
+
+}  // namespace
+}  // namespace opsnn::vector
