@@ -195,8 +195,10 @@ SlotId ProgramBuilder::Emit(StageOp op, SlotId a, SlotId b, SlotId c, double imm
   return dst;
 }
 
-SlotId ProgramBuilder::Const(double value, ComputeType type) {
-  return Emit(StageOp::kConst, kNoSlot, kNoSlot, kNoSlot, value, 0, type);
+SlotId ProgramBuilder::Const(double value, ComputeType type, bool per_row) {
+  const SlotId s = Emit(StageOp::kConst, kNoSlot, kNoSlot, kNoSlot, value, 0, type);
+  program_.slots[s].per_row = per_row;
+  return s;
 }
 
 SlotId ProgramBuilder::Unary(StageOp op, SlotId x, double imm0, double imm1) {

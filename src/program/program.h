@@ -112,7 +112,8 @@ bool operator==(const Program& a, const Program& b);
 class ProgramBuilder {
  public:
   SlotId Input(ComputeType type = ComputeType::kF32, bool per_row = false);  // before any stage
-  SlotId Const(double value, ComputeType type = ComputeType::kF32);
+  // per_row: combined with per-row values only, whose results then stay one value per row.
+  SlotId Const(double value, ComputeType type = ComputeType::kF32, bool per_row = false);
   SlotId Unary(StageOp op, SlotId x, double imm0 = 0, double imm1 = 0);
   SlotId Binary(StageOp op, SlotId a, SlotId b);
   SlotId Ternary(StageOp op, SlotId a, SlotId b, SlotId c);

@@ -1,6 +1,7 @@
 #include "ops/reduce/reduce_common.h"
 
 #include <array>
+#include <limits>
 
 #include "op/pointwise.h"
 #include "vector/run.h"
@@ -106,10 +107,11 @@ Dims KeptStrides(const TensorView& y, const Axes& a, int rank) {
   return kept;
 }
 
-SlotId Finish(ProgramBuilder& b, SlotId s, ReduceSpec::Finish finish, int64_t count, ComputeType type) {
+SlotId Finish(ProgramBuilder& b, SlotId s, ReduceSpec::Finish finish, int64_t count, ComputeType type,
+              bool per_row) {
   switch (finish) {
     case ReduceSpec::Finish::kMean:
-      return b.Binary(StageOp::kDiv, s, b.Const(static_cast<double>(count), type));
+      return b.Binary(StageOp::kDiv, s, b.Const(static_cast<double>(count), type, per_row));
     case ReduceSpec::Finish::kSqrt:
       return b.Unary(StageOp::kSqrt, s);
     case ReduceSpec::Finish::kLog:
@@ -135,9 +137,10 @@ Program RowProgram(const ReduceSpec& spec, ComputeType type, int64_t count, bool
       b.Output(b.Unary(StageOp::kCopy, x));
       return std::move(b).Build();
     }
-    // An infinite maximum is not subtracted: Inf - Inf would be NaN where the result is that infinity.
-    const SlotId max = b.Unary(StageOp::kRowMax, x);
-    const SlotId shift = b.Ternary(StageOp::kSelect, b.Unary(StageOp::kIsInf, max), b.Const(0, type), max);
+    // An infinite maximum is not subtracted, Inf - Inf being NaN: the largest finite value does as well.
+    const double finite = type == ComputeType::kF64 ? std::numeric_limits<double>::max()
+                                                    : double{std::numeric_limits<float>::max()};
+    const SlotId shift = b.Unary(StageOp::kClip, b.Unary(StageOp::kRowMax, x), -finite, finite);
     const SlotId sum = b.Unary(StageOp::kRowSum, b.Unary(StageOp::kExp, b.Binary(StageOp::kSub, x, shift)));
     b.Output(b.Binary(StageOp::kAdd, b.Unary(StageOp::kLog, sum), shift));
     return std::move(b).Build();
@@ -146,7 +149,7 @@ Program RowProgram(const ReduceSpec& spec, ComputeType type, int64_t count, bool
       reduce && spec.prologue == StageOp::kSquare && spec.combine == kernels::Combine::kSum;
   if (spec.prologue != StageOp::kCopy && !sum_square) x = b.Unary(spec.prologue, x);
   if (reduce) x = b.Unary(sum_square ? StageOp::kRowSumSquare : RowStage(spec.combine), x);
-  x = Finish(b, x, spec.finish, count, type);
+  x = Finish(b, x, spec.finish, count, type, reduce);
   b.Output(x == in ? b.Unary(StageOp::kCopy, x) : x);
   return std::move(b).Build();
 }
@@ -204,7 +207,7 @@ Result<KernelPtr> PlanColumns(const ReduceSpec& spec, const std::vector<Run>& ru
   ProgramBuilder b;
   const SlotId acc = b.Input(r.type);
   const auto finish = spec.shifted_exp ? ReduceSpec::Finish::kLog : spec.finish;  // shifted only without rows
-  const SlotId result = Finish(b, acc, finish, count, r.type);
+  const SlotId result = Finish(b, acc, finish, count, r.type, false);
   b.Output(result == acc ? b.Unary(StageOp::kCopy, acc) : result);
   OPSNN_ASSIGN_OR_RETURN(epilogue, vector::Compile(std::move(b).Build()));
   return KernelPtr(std::make_shared<ColumnKernel>(r, std::move(prologue), std::move(epilogue)));
