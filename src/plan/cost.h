@@ -12,13 +12,6 @@
 
 namespace opsnn::plan {
 
-struct MatrixShape {
-  int64_t m = 0, n = 0, k = 0, batch = 1;
-  DType dtype = DType::kF32;
-  int64_t a_bytes = 0;     // what is read of A in all
-  bool depthwise = false;  // one input channel per output channel: vectors of channels, no reuse of A
-};
-
 // Where a tensor that one operator writes and the next reads lives meanwhile.
 enum class Level : uint8_t { kL1, kL2, kHbm };
 const char* Name(Level l);  // in the profile's words
@@ -29,7 +22,7 @@ int ActiveCores(const device::DeviceProfile& p, int threads);
 
 // The cube's time for the whole product with this tile, in microseconds: per block the larger of computing
 // and loading, times the rounds that the busiest core makes.
-double CubeMicroseconds(const MatrixShape& s, const Tile& t, int nbuf, const device::DeviceProfile& p,
+double CubeMicroseconds(const MatrixShape& s, const Tile& t, bool loads_ahead, const device::DeviceProfile& p,
                         int cores);
 // Blocks that the busiest core works through.
 double BlocksPerCore(const MatrixShape& s, const Tile& t, int cores);
@@ -40,6 +33,10 @@ double WriteMicroseconds(int64_t bytes, Level l, const device::DeviceProfile& p,
 // The arithmetic of a program over this many elements.
 double VectorMicroseconds(double instructions_per_element, int64_t elements, DType dtype,
                           const device::DeviceProfile& p, int cores);
+
+// Two things done at the same time by the same core: the longer one, and the part of the shorter that is not
+// hidden.
+double Overlapped(double a_us, double b_us);
 
 // Values of a program that are alive at the same time, inputs and outputs included.
 int PeakLiveSlots(const Program& program);

@@ -26,7 +26,6 @@ struct Contraction {
   int64_t operand_bytes = 0;  // further operands of the chain
   double instructions = 0;    // of the chain, per element
   Level level = Level::kHbm;  // where the intermediate would live
-  int nbuf = 1;
 };
 
 int64_t Saturate(double v) { return v < 9e18 ? static_cast<int64_t>(v) : int64_t{1} << 62; }
@@ -38,7 +37,7 @@ Contraction Describe(const ContractionEdge& e, const DeviceProfile& p) {
   const double a = e.input_bytes > 0 ? static_cast<double>(e.input_bytes)
                                      : static_cast<double>(e.m) * static_cast<double>(depthwise ? e.n : e.k) *
                                            static_cast<double>(e.batch) * size;
-  c.shape = {e.m, e.n, e.k, e.batch, e.dtype, Saturate(a), depthwise};
+  c.shape = {e.m, e.n, std::max<int64_t>(e.k, 1), e.batch, e.dtype, Saturate(a), depthwise};
   c.cores = ActiveCores(p, e.threads);
   const double elements = static_cast<double>(e.m) * static_cast<double>(e.n) * static_cast<double>(e.batch);
   c.elements = Saturate(elements);
@@ -49,8 +48,6 @@ Contraction Describe(const ContractionEdge& e, const DeviceProfile& p) {
   // A split chain finds the intermediate where its size leaves it, beside the output it writes meanwhile.
   c.level = LevelOf(Saturate(static_cast<double>(c.result_bytes) + static_cast<double>(c.output_bytes)),
                     c.cores, p);
-  c.nbuf =
-      p.is_host() ? 1 : 2;  // an NPU loads the next block of A and B while it computes; the host prefetches
   return c;
 }
 
@@ -59,7 +56,8 @@ TileBlocks BlocksOf(const Contraction& c) {
   b.a_size = b.b_size = SizeOf(c.e.dtype);
   b.c_size = 4;  // f32 or s32 accumulators
   b.epilogue_size = c.p.is_host() ? 4 : SizeOf(c.e.out_dtype);
-  b.nbuf = c.nbuf;
+  // An NPU loads the next A and B into buffers of their own; the host prefetches.
+  b.nbuf = c.p.is_host() ? 1 : 2;
   // The chain works in place on C's block (host) or on its copy in UB (NPU); further live values need blocks
   // too.
   const int live = c.e.tail ? PeakLiveSlots(*c.e.tail) : 1;
@@ -70,19 +68,20 @@ TileBlocks BlocksOf(const Contraction& c) {
 // The chain as an operator of its own: reads the intermediate and the other operands, writes the output.
 void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
   auto& t = d.split_terms;
-  t.push_back({"cube", CubeMicroseconds(c.shape, tile, c.nbuf, c.p, c.cores)});
+  const double cube = CubeMicroseconds(c.shape, tile, true, c.p, c.cores);
+  t.push_back({"cube", cube});
+  // The product's own stores drain while it computes; what takes longer than that shows.
   const double write = WriteMicroseconds(c.result_bytes, c.level, c.p, c.cores);
+  t.push_back({StrFormat("write C to %s", Name(c.level)), std::max(0.0, write - cube)});
   const double read = ReadMicroseconds(c.result_bytes, c.level, c.p, c.cores);
-  const double vector = VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores);
-  t.push_back({StrFormat("write C to %s", Name(c.level)), write});
-  t.push_back({StrFormat("read C from %s", Name(c.level)), read});
-  // Arithmetic and memory overlap in a streaming pass: only what exceeds the other shows.
-  const Level operands = LevelOf(c.operand_bytes, c.cores, c.p);
-  const double others = ReadMicroseconds(c.operand_bytes, operands, c.p, c.cores);
+  const double others =
+      ReadMicroseconds(c.operand_bytes, LevelOf(c.operand_bytes, c.cores, c.p), c.p, c.cores);
   const double output = WriteMicroseconds(c.output_bytes, c.level, c.p, c.cores);
-  t.push_back({"chain", std::max(0.0, vector - read - others - output)});
+  const double vector = VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores);
+  t.push_back({StrFormat("read C from %s", Name(c.level)), read});
   t.push_back({"other operands", others});
   t.push_back({"write output", output});
+  t.push_back({"chain", Overlapped(vector, read + others + output) - (read + others + output)});
   t.push_back({"launch", c.p.launch_us()});
   t.push_back({"join cores", c.cores > 1 ? c.p.sync_us() : 0});
 }
@@ -109,40 +108,40 @@ double ConversionMicroseconds(const Contraction& c) {
 
 void AddFusedTermsHost(const Contraction& c, const Tile& tile, Decision& d) {
   auto& t = d.fused_terms;
-  t.push_back({"cube", CubeMicroseconds(c.shape, tile, c.nbuf, c.p, c.cores)});
+  const double cube = CubeMicroseconds(c.shape, tile, true, c.p, c.cores);
+  t.push_back({"cube", cube});
   // The core that computes the block also runs the chain on it: nothing overlaps, but the block is in L1d.
   const double l1d = c.p.clock_mhz() > 0 ? 2.0 * static_cast<double>(c.result_bytes) / c.cores /
                                                std::max(1.0, c.p.ub_rate()) / c.p.clock_mhz()
                                          : 0;
-  const double vector = VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores);
-  t.push_back({"chain", std::max(vector, l1d)});
-  const Level operands = LevelOf(c.operand_bytes, c.cores, c.p);
-  t.push_back({"other operands", ReadMicroseconds(c.operand_bytes, operands, c.p, c.cores)});
-  t.push_back({"write output", WriteMicroseconds(c.output_bytes, c.level, c.p, c.cores)});
+  const double chain = std::max(l1d, VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores));
+  t.push_back({"chain", chain});
+  // Loads of other operands and stores of the output spread over the whole product.
+  const double moves =
+      ReadMicroseconds(c.operand_bytes, LevelOf(c.operand_bytes, c.cores, c.p), c.p, c.cores) +
+      WriteMicroseconds(c.output_bytes, c.level, c.p, c.cores);
+  t.push_back({"operands and output", std::max(0.0, moves - cube - chain)});
   t.push_back({"conversion", ConversionMicroseconds(c)});
   t.push_back({"long chain", ChainMicroseconds(c)});
 }
 
 // On an NPU cube and vector units are partners: while the cube computes a block, the vector unit runs the
 // chain on the one before. The two overlap only when a block keeps the cube busy for longer than the
-// hand-over takes; otherwise each block waits for the other unit.
-void AddFusedTermsNpu(const Contraction& c, const Tile& tile, Decision& d) {
-  auto& t = d.fused_terms;
-  const double cube = CubeMicroseconds(c.shape, tile, c.nbuf, c.p, c.cores);
+// hand-over takes; otherwise each block waits for the other unit. Returns the sum.
+double AddFusedTermsNpu(const Contraction& c, const Tile& tile, double handover_cycles,
+                        std::vector<CostTerm>& t) {
+  const double cube = CubeMicroseconds(c.shape, tile, true, c.p, c.cores);
   const double blocks = BlocksPerCore(c.shape, tile, c.cores);
-  const double handover = c.p.handover_cycles() / c.p.clock_mhz();
-  double vector = VectorMicroseconds(c.instructions, c.elements, c.e.out_dtype, c.p, c.cores);
-  const Level operands = LevelOf(c.operand_bytes, c.cores, c.p);
-  double moves = ReadMicroseconds(c.operand_bytes, operands, c.p, c.cores);
-  const Level output = LevelOf(c.output_bytes, c.cores, c.p);
-  moves += WriteMicroseconds(c.output_bytes, output, c.p, c.cores);
+  const double handover = handover_cycles / c.p.clock_mhz();
+  double moves = ReadMicroseconds(c.operand_bytes, LevelOf(c.operand_bytes, c.cores, c.p), c.p, c.cores) +
+                 WriteMicroseconds(c.output_bytes, LevelOf(c.output_bytes, c.cores, c.p), c.p, c.cores);
   // Results that cannot go straight to UB are written to L2 and read back, block by block.
   if (!c.p.cube_feeds_vector()) {
-    const double through = WriteMicroseconds(c.result_bytes, Level::kL2, c.p, c.cores) +
-                           ReadMicroseconds(c.result_bytes, Level::kL2, c.p, c.cores);
-    moves += through;
+    moves += WriteMicroseconds(c.result_bytes, Level::kL2, c.p, c.cores) +
+             ReadMicroseconds(c.result_bytes, Level::kL2, c.p, c.cores);
   }
-  vector = std::max(vector, moves);
+  const double vector =
+      std::max(moves, VectorMicroseconds(c.instructions, c.elements, c.e.out_dtype, c.p, c.cores));
   const bool overlaps = cube / blocks >= handover;
   t.push_back({"cube", cube});
   t.push_back({"chain", overlaps ? std::max(0.0, vector - cube) : vector});
@@ -151,6 +150,9 @@ void AddFusedTermsNpu(const Contraction& c, const Tile& tile, Decision& d) {
   t.push_back({"hand-over", handover * blocks});
   t.push_back({"conversion", ConversionMicroseconds(c)});
   t.push_back({"long chain", ChainMicroseconds(c)});
+  double us = 0;
+  for (const CostTerm& term : t) us += term.us;
+  return us;
 }
 
 void DescribeEdge(const ContractionEdge& e, const DeviceProfile& p, Decision& d) {
@@ -195,14 +197,14 @@ Decision JudgeContraction(const ContractionEdge& e, const DeviceProfile& p, cons
 
   const Contraction c = Describe(e, p);
   TileBlocks blocks = BlocksOf(c);
-  const TileChoice fused = ChooseTile(e.m, e.n, std::max<int64_t>(e.k, 1), {}, blocks, p, knobs, false);
+  const TileChoice fused = ChooseTile(c.shape, {}, blocks, p, c.cores, knobs, false);
   const Budget budget = ComputeBudget(fused.tile, blocks, p, knobs.l1_reserve, false);
   d.budget = budget.items;
   d.retries = fused.retries;
   NameEpilogueBlocks(e.tail, d);
 
   blocks.epilogue_blocks = 0;
-  const TileChoice split = ChooseTile(e.m, e.n, std::max<int64_t>(e.k, 1), {}, blocks, p, knobs, false);
+  const TileChoice split = ChooseTile(c.shape, {}, blocks, p, c.cores, knobs, false);
   AddSplitTerms(c, split.tile, d);
   if (!fused.fits) {
     SumUp(knobs, d);
@@ -211,12 +213,18 @@ Decision JudgeContraction(const ContractionEdge& e, const DeviceProfile& p, cons
                    budget.overflow.c_str()));
     return d;
   }
+  double fused_without = 0;
   if (p.is_host()) {
     AddFusedTermsHost(c, fused.tile, d);
+    SumUp(knobs, d);
+    fused_without = d.time_fused_us;
   } else {
-    AddFusedTermsNpu(c, fused.tile, d);
+    AddFusedTermsNpu(c, fused.tile, p.handover_cycles(), d.fused_terms);
+    SumUp(knobs, d);
+    std::vector<CostTerm> without;
+    fused_without =
+        p.assumed(Field::k_handover_cycles) ? AddFusedTermsNpu(c, fused.tile, 0, without) : d.time_fused_us;
   }
-  SumUp(knobs, d);
   if (knobs.fusion == FusionMode::kForce) {
     Rule(d, Verdict::kFuse, "fusion is forced");
     return d;
@@ -225,7 +233,7 @@ Decision JudgeContraction(const ContractionEdge& e, const DeviceProfile& p, cons
       StrFormat("the intermediate of %s would live in %s; tile %s", SizeText(c.result_bytes).c_str(),
                 Name(c.level), TileText(fused.tile).c_str());
   if (!(fused.tile == split.tile)) context += " instead of " + TileText(split.tile) + " without the chain";
-  DecideByCost(knobs, p, context, d);
+  DecideByCost(knobs, fused_without, SplitWithoutAssumed(d, p), context, d);
   return d;
 }
 

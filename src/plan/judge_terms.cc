@@ -19,21 +19,6 @@ double Sum(const std::vector<CostTerm>& terms) {
   return us;
 }
 
-// The part of a side that rests on assumed fields.
-double AssumedPart(const std::vector<CostTerm>& terms, const device::DeviceProfile& p) {
-  using device::Field;
-  double us = 0;
-  for (const CostTerm& t : terms) {
-    const std::string_view name = t.name;
-    if ((name == "launch" && p.assumed(Field::k_launch_us)) ||
-        (name == "join cores" && p.assumed(Field::k_sync_us)) ||
-        (name == "hand-over" && p.assumed(Field::k_handover_cycles))) {
-      us += t.us;
-    }
-  }
-  return us;
-}
-
 }  // namespace
 
 bool Rule(Decision& d, Verdict v, std::string reason) {
@@ -49,7 +34,7 @@ void SumUp(const Knobs& knobs, Decision& d) {
   d.threshold_us = std::max(knobs.fuse_threshold, kGreyZone) * d.time_split_us;
 }
 
-void DecideByCost(const Knobs& knobs, const device::DeviceProfile& p, const std::string& context,
+void DecideByCost(const Knobs& knobs, double fused_without, double split_without, const std::string& context,
                   Decision& d) {
   const bool fuse = d.benefit_us > d.threshold_us;
   d.verdict = fuse ? Verdict::kFuse : Verdict::kSplit;
@@ -76,11 +61,20 @@ void DecideByCost(const Knobs& knobs, const device::DeviceProfile& p, const std:
   }
   d.reason += "; " + context;
 
-  const double without =
-      (d.time_split_us - AssumedPart(d.split_terms, p)) - (d.time_fused_us - AssumedPart(d.fused_terms, p));
-  const double threshold =
-      std::max(knobs.fuse_threshold, kGreyZone) * (d.time_split_us - AssumedPart(d.split_terms, p));
-  d.rests_on_assumed = (without > threshold) != fuse;
+  const double threshold = std::max(knobs.fuse_threshold, kGreyZone) * split_without;
+  d.rests_on_assumed = (split_without - fused_without > threshold) != fuse;
+}
+
+double SplitWithoutAssumed(const Decision& d, const device::DeviceProfile& p) {
+  double us = d.time_split_us;
+  for (const CostTerm& t : d.split_terms) {
+    const std::string_view name = t.name;
+    if ((name == "launch" && p.assumed(device::Field::k_launch_us)) ||
+        (name == "join cores" && p.assumed(device::Field::k_sync_us))) {
+      us -= t.us;
+    }
+  }
+  return us;
 }
 
 void NameEpilogueBlocks(const Program* tail, Decision& d) {

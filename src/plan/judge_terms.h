@@ -16,10 +16,13 @@ bool Rule(Decision& d, Verdict v, std::string reason);
 // Times, benefit and threshold from the terms. The threshold is the knob's share of the split time, but never
 // less than the grey zone in which the model cannot tell.
 void SumUp(const Knobs& knobs, Decision& d);
-// The verdict by benefit against threshold; `context` ends the reason. Also finds out whether the verdict
-// would be another one without the terms that rest on assumed fields.
-void DecideByCost(const Knobs& knobs, const device::DeviceProfile& p, const std::string& context,
+// The verdict by benefit against threshold; `context` ends the reason. `fused_without` and `split_without`
+// are the times without what rests on assumed fields: if they give another verdict, this one rests on the
+// assumptions.
+void DecideByCost(const Knobs& knobs, double fused_without, double split_without, const std::string& context,
                   Decision& d);
+// d.time_split_us without launch and joining, where the profile only assumes those.
+double SplitWithoutAssumed(const Decision& d, const device::DeviceProfile& p);
 // "epilogue" blocks named after the chain's last stage: "epilogue:gelu_erf".
 void NameEpilogueBlocks(const Program* tail, Decision& d);
 std::string SizeText(int64_t bytes);  // "1.5 MiB"

@@ -18,7 +18,7 @@ double PassMicroseconds(double instructions, int64_t elements, DType dtype, int6
                         const DeviceProfile& p, int cores) {
   const Level level = LevelOf(read + written, cores, p);
   const double moves = ReadMicroseconds(read, level, p, cores) + WriteMicroseconds(written, level, p, cores);
-  return std::max(moves, VectorMicroseconds(instructions, elements, dtype, p, cores));
+  return Overlapped(moves, VectorMicroseconds(instructions, elements, dtype, p, cores));
 }
 
 // A block of the interpreter with all live values; more of them than UB holds would spill to L1.
@@ -76,7 +76,7 @@ Decision JudgePointwiseChain(const PointwiseEdge& e, const DeviceProfile& p, con
     Rule(d, Verdict::kFuse, "fusion is forced");
     return d;
   }
-  DecideByCost(knobs, p,
+  DecideByCost(knobs, d.time_fused_us, SplitWithoutAssumed(d, p),
                StrFormat("the intermediate of %s would live in %s", SizeText(middle).c_str(),
                          Name(LevelOf(2 * middle, cores, p))),
                d);
@@ -153,7 +153,7 @@ Decision JudgeConversion(const ConversionEdge& e, const DeviceProfile& p, const 
     return d;
   }
   DecideByCost(
-      knobs, p,
+      knobs, d.time_fused_us, SplitWithoutAssumed(d, p),
       e.changes_layout ? "the neighbour walks in another order" : "the neighbour walks in the same order", d);
   return d;
 }

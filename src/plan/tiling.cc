@@ -36,8 +36,6 @@ Alignment AlignmentOf(const TileBlocks& blocks, const DeviceProfile& p) {
           std::max<int64_t>(1, line / static_cast<int64_t>(std::max(blocks.a_size, size_t{1})))};
 }
 
-DType TypeOfSize(size_t size) { return size == 1 ? DType::kS8 : size == 2 ? DType::kF16 : DType::kF32; }
-
 // The sizes that are tried for one side: powers of two and the steps half way between, aligned, up to the
 // side.
 constexpr int64_t kSteps[] = {16, 32, 48, 64, 96, 128, 192, 256, 384, 512};
@@ -68,7 +66,9 @@ struct Solver {
            l0c <= p.l0c_bytes();
   }
 
-  double Microseconds(const Tile& t) const { return CubeMicroseconds(shape, t, blocks.nbuf, p, cores); }
+  double Microseconds(const Tile& t) const {
+    return CubeMicroseconds(shape, t, p.is_host() || blocks.nbuf > 1, p, cores);
+  }
 
   // The fastest tile that fits with this many epilogue blocks; {0,0,0} when none does.
   Tile Best(int epilogue_blocks) const {
@@ -144,20 +144,6 @@ struct Solver {
   }
 };
 
-Solver MakeSolver(int64_t m, int64_t n, int64_t k, const Tile& given, const TileBlocks& blocks,
-                  const DeviceProfile& p, const Knobs& knobs, bool single_pool) {
-  Solver s{{m, n, k, 1, TypeOfSize(blocks.a_size), Bytes(Product(m, k, blocks.a_size)), false},
-           given,
-           blocks,
-           p,
-           knobs.l1_reserve,
-           single_pool,
-           knobs.min_tile_k,
-           AlignmentOf(blocks, p),
-           ActiveCores(p, 0)};
-  return s;
-}
-
 }  // namespace
 
 Budget ComputeBudget(const Tile& t, const TileBlocks& blocks, const DeviceProfile& p, double l1_reserve,
@@ -199,10 +185,13 @@ Budget ComputeBudget(const Tile& t, const TileBlocks& blocks, const DeviceProfil
   return b;
 }
 
-TileChoice ChooseTile(int64_t m, int64_t n, int64_t k, const Tile& given, const TileBlocks& blocks,
-                      const DeviceProfile& p, const Knobs& knobs, bool single_pool) {
-  const Solver s = MakeSolver(std::max<int64_t>(m, 1), std::max<int64_t>(n, 1), std::max<int64_t>(k, 1),
-                              given, blocks, p, knobs, single_pool);
+TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlocks& blocks,
+                      const DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool) {
+  Solver s{shape, given, blocks, p, knobs.l1_reserve, single_pool, knobs.min_tile_k, AlignmentOf(blocks, p),
+           cores};
+  s.shape.m = std::max<int64_t>(shape.m, 1);
+  s.shape.n = std::max<int64_t>(shape.n, 1);
+  s.shape.k = std::max<int64_t>(shape.k, 1);
   TileChoice c;
   // What the product alone would like best.
   Tile t = s.Best(0);
@@ -236,7 +225,8 @@ TilingAnswer CalcTiling(int64_t m, int64_t n, int64_t k, const Tile& given, cons
   if (given.m > 0 && given.n > 0 && given.k > 0) {
     c.tile = given;  // nothing to choose, nothing to retry
   } else {
-    c = ChooseTile(m, n, k, given, blocks, p, knobs, /*single_pool=*/true);
+    const MatrixShape shape{m, n, k, 1, DType::kF32, Bytes(Product(m, k, blocks.a_size)), false};
+    c = ChooseTile(shape, given, blocks, p, ActiveCores(p, 0), knobs, /*single_pool=*/true);
   }
   const Budget b = ComputeBudget(c.tile, blocks, p, knobs.l1_reserve, /*single_pool=*/true);
   a.tile = c.tile;

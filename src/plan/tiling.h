@@ -6,11 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/knobs.h"
 #include "device/profile.h"
 #include "plan/decision.h"
 
 namespace opsnn::plan {
+
+struct MatrixShape {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  DType dtype = DType::kF32;
+  int64_t a_bytes = 0;     // what is read of A in all
+  bool depthwise = false;  // one input channel per output channel: vectors of channels, no reuse of A
+};
 
 struct Tile {
   int64_t m = 0, n = 0, k = 0;
@@ -44,8 +52,9 @@ struct TileChoice {
 // The aligned tile with the best predicted throughput that fits, found by shrinking the preferred tile:
 // tile_k first (never below min_tile_k), then tile_m and tile_n. Positive fields of `given` are kept as they
 // are.
-TileChoice ChooseTile(int64_t m, int64_t n, int64_t k, const Tile& given, const TileBlocks& blocks,
-                      const device::DeviceProfile& p, const Knobs& knobs, bool single_pool);
+// `cores` share the blocks.
+TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlocks& blocks,
+                      const device::DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool);
 
 // What calc_tiling of the small C API answers: f32, single buffers, all four blocks against L1.
 struct TilingAnswer {
