@@ -1,5 +1,8 @@
 #include "op/operator.h"
 
+#include <cstdio>
+
+#include "base/knobs.h"
 #include "op/attrs.h"
 #include "op/declaration.h"
 
@@ -40,6 +43,28 @@ const AttrDecl* Declaration::FindAttr(std::string_view attr) const {
   return nullptr;
 }
 
+namespace {
+
+std::string Describe(const TensorDesc* x) {
+  if (x == nullptr) return "-";
+  std::string text = std::string(Name(x->dtype)) + ToString(x->dims);
+  if (x->layout != Layout{}) text += ":" + ToString(x->layout);
+  return x->IsContiguous() ? text : text + " strided";
+}
+
+// OPSNN_VERBOSE=plan: one line per planned call, with the variant chosen or the reason why there is none.
+void PrintPlan(const OpDef& def, const PlanContext& c, const Result<KernelPtr>& kernel) {
+  std::string line = "plan: " + def.name;
+  for (const TensorDesc* x : c.inputs) line += " " + Describe(x);
+  line += " ->";
+  for (const TensorDesc& y : c.outputs) line += " " + Describe(&y);
+  if (c.tail != nullptr) line += "; tail " + c.tail->program.ToString();
+  line += "; " + (kernel.ok() ? (*kernel)->variant() : "refused: " + kernel.status().message());
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+}  // namespace
+
 Status Infer(const OpDef& def, InferContext& c) {
   OPSNN_RETURN_IF_ERROR(Check(def, c));
   if (!def.infer) return Errorf(Code::kInternal, "%s: the operator has no shape inference", def.name.c_str());
@@ -51,7 +76,9 @@ Result<KernelPtr> Plan(const OpDef& def, const PlanContext& c) {
   if (c.tail != nullptr && !def.takes_tail && !def.tail_is_program) {
     return Errorf(Code::kInternal, "%s: the operator takes no fused tail", def.name.c_str());
   }
-  return def.plan(c);
+  auto kernel = def.plan(c);
+  if (VerboseHas("plan")) PrintPlan(def, c, kernel);
+  return kernel;
 }
 
 }  // namespace opsnn::op
