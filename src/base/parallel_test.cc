@@ -115,6 +115,7 @@ TEST_F(ParallelTest, ConcurrentCallers) {
   EXPECT_EQ(sum, 4 * 500 * 120);
 }
 
+#if !defined(__SANITIZE_THREAD__)  // which does not let a forked child start threads
 TEST_F(ParallelTest, WorksAfterFork) {
   std::atomic<int> warm{0};
   ParallelFor(64, [&](int64_t, int) { ++warm; });
@@ -136,6 +137,7 @@ TEST_F(ParallelTest, WorksAfterFork) {
   ParallelFor(64, [&](int64_t, int) { ++warm; });
   EXPECT_EQ(warm, 128);
 }
+#endif
 
 #if defined(__x86_64__)
 TEST_F(ParallelTest, WorkersTakeTheCallersFloatControl) {
