@@ -88,8 +88,8 @@ Result<Target> FindTarget(op::InputDescs inputs, const op::Attrs& attrs, const D
   }
   const bool scales = Present(inputs, kScales), sizes = Present(inputs, kSizes);
   if (scales == sizes) {
-    return InvalidArgument("%s: %s scales and sizes given; allowed: exactly one", kOp,
-                           scales ? "both" : "neither");
+    return InvalidArgument("%s: %s of scales and sizes given; allowed: exactly one", kOp,
+                           scales ? "both" : "none");
   }
   const size_t source = scales ? kScales : kSizes;
   if (inputs[source]->constant == nullptr) {

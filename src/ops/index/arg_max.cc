@@ -1,0 +1,3 @@
+#include "ops/index/arg_extreme.h"
+
+OPSNN_DEFINE_OPERATOR(ArgMax) { DefineArgExtreme(def, "ArgMax", true); }
