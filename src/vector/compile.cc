@@ -29,6 +29,7 @@ class Compiler {
     }
     for (Instruction& in : out_.code) {
       in.per_row = in.kind != Instruction::Kind::kReduce && out_.slots[in.dst].per_row;
+      out_.num_full_passes += !in.per_row;
     }
     AssignBuffers();
   }

@@ -47,7 +47,7 @@ class CompiledProgram {
   std::vector<SlotPlan> slots;
   int num_inputs = 0, num_outputs = 0;
   int num_buffers = 0, num_row_buffers = 0;
-  int live_buffers = 0;     // buffers that one instruction after the other may touch: sizes the block
+  int num_full_passes = 0;  // instructions that run over the whole block
   size_t element_size = 4;  // of scratch: 8 if any slot is f64 or s64
   bool has_reduction = false;
   bool has_per_row = false;

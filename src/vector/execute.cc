@@ -107,6 +107,7 @@ class Interpreter {
       scratch_used += load_[i] != Load::kDirect;
     }
     ChooseBlock(scratch_used);
+    PlanPrefetch();
     const int64_t full = RoundUp(block_rows_ * block_cols_ * size_, kElementAlign * 4);
     const int64_t per_row = RoundUp(block_rows_ * 8, kElementAlign * 4);
     int64_t bytes = buffers * full + p_.num_row_buffers * per_row;
@@ -221,7 +222,7 @@ class Interpreter {
       const BlockArg& a = args_[p_.num_inputs + o];
       if (direct_[o]) view_[p_.program.outputs[o]] = {Address(a, r0_, c0_), a.row_stride, 1};
     }
-    passes_ = 0;
+    stream_ = 0, stream_offset_ = 0;
     for (const Instruction& in : p_.code) RunInstruction(in);
     for (int o = 0; o < p_.num_outputs; ++o) {
       if (!direct_[o]) StoreOutput(o);
@@ -249,22 +250,40 @@ class Interpreter {
     in.fn[tier_](a);
   }
 
-  // Each full pass fetches its share of the next block: one line per four vectors.
+  // The inputs that stream through the blocks, and how many lines each group of four vectors must ask for so
+  // that the passes over one block fetch the next one.
+  void PlanPrefetch() {
+    int64_t bytes = 0;
+    num_streams_ = 0;
+    for (int i = 0; i < p_.num_inputs; ++i) {
+      const BlockArg& b = args_[i];
+      const bool moves = cols_ > 1 && b.col_stride == 1 && (rows_ == 1 || b.row_stride != 0);
+      const bool gapless = rows_ == 1 || b.row_stride == cols_ || block_cols_ < cols_;
+      if (!moves || !gapless || p_.slots[i].per_row || num_streams_ == kMaxStreams) continue;
+      streams_[num_streams_++] = static_cast<int8_t>(i);
+      bytes += static_cast<int64_t>(SizeOf(b.dtype));
+    }
+    vector_bytes_ = tier_ == 2 ? 64 : tier_ == 1 ? 32 : 16;
+    // Bytes needed per group, spread over the full passes; 1, 2 or 4 lines.
+    const int64_t need = bytes * vector_bytes_ / std::max(p_.num_full_passes, 1);
+    lines_ = need > 128 ? 4 : need > 64 ? 2 : 1;
+  }
+
   void SetPrefetch(PassArgs& a, const Instruction& in) {
     a.prefetch = static_cast<const char*>(in.num_src > 0 ? a.src[0].data : a.dst);
     a.prefetch_step = 0;
-    if (in.per_row || p_.num_inputs == 0) return;
-    const int turn = passes_++, i = turn % p_.num_inputs;
-    const BlockArg& b = args_[i];
-    if (b.col_stride != 1 || b.row_stride == 0) return;
-    const bool contiguous = b.row_stride == cols_ || block_rows_ == 1;
-    const int64_t vector_bytes = tier_ == 2 ? 64 : tier_ == 1 ? 32 : 16;
-    const int64_t share = br_ * bc_ * 4 / (4 * vector_bytes) * 64;  // bytes that one pass can ask for
-    const int64_t from = turn / p_.num_inputs * share;
-    if (!contiguous || from >= br_ * bc_ * static_cast<int64_t>(SizeOf(b.dtype))) return;
+    if (in.per_row || stream_ >= num_streams_) return;
+    const BlockArg& b = args_[streams_[stream_]];
+    a.prefetch_step = lines_ * 64;
+    if (p_.num_full_passes == 1 && block_cols_ == cols_) {  // no next block: run ahead in this one
+      constexpr int64_t kAhead = 2048;
+      a.prefetch = Address(b, r0_, c0_) + kAhead;
+      return;
+    }
     const char* next = block_cols_ < cols_ ? Address(b, r0_, c0_ + bc_) : Address(b, r0_ + br_, c0_);
-    a.prefetch = next + from;
-    a.prefetch_step = 64;
+    a.prefetch = next + stream_offset_;
+    stream_offset_ += br_ * bc_ * 4 / (4 * vector_bytes_) * a.prefetch_step;
+    if (stream_offset_ >= br_ * bc_ * static_cast<int64_t>(SizeOf(b.dtype))) ++stream_, stream_offset_ = 0;
   }
 
   void RoundTo(const Instruction& in, const PassArgs& a) {
@@ -320,7 +339,11 @@ class Interpreter {
   const int tier_;
   const int64_t size_;  // scratch bytes per element
   bool flat_ = false;   // short rows: a block is one long row
-  int passes_ = 0;      // full passes of this block so far
+  static constexpr int kMaxStreams = 8;
+  int8_t streams_[kMaxStreams];  // inputs worth prefetching
+  int num_streams_ = 0, lines_ = 1;
+  int stream_ = 0;  // the input that the next pass prefetches, and how far it is done
+  int64_t stream_offset_ = 0, vector_bytes_ = 16;
   int64_t block_rows_ = 1, block_cols_ = 1;
   int64_t r0_ = 0, c0_ = 0, br_ = 0, bc_ = 0;  // the current block
   Load load_[kMaxArgs];

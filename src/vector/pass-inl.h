@@ -41,6 +41,16 @@ HWY_INLINE void StoreTail(DF d, VF v, float* HWY_RESTRICT p, size_t n) {
   }
 }
 
+// The lines of one group of four vectors; see PassArgs.
+HWY_INLINE const char* PrefetchGroup(const char* line, int64_t step) {
+  hwy::Prefetch(line);
+  if (step > 64) {
+    hwy::Prefetch(line + 64);
+    if (step > 128) hwy::Prefetch(line + 128), hwy::Prefetch(line + 192);
+  }
+  return line + step;
+}
+
 // Where the operands of one row are. A repeated value is splatted into `splat` and then stays put.
 template <int kArity>
 struct RowCursor {
@@ -96,7 +106,7 @@ struct RowCursor {
 // written.
 template <int kArity, class F>
 HWY_INLINE void RunPass(const vector::PassArgs& a, const F& f) {
-  constexpr size_t kUnroll = 4;  // vectors per prefetched line; enough independent chains for the FMA latency
+  constexpr size_t kUnroll = 4;  // vectors per group; enough independent chains for the FMA latency
   const DF d;
   const char* prefetch = a.prefetch;
   RowCursor<kArity> cursor;
@@ -113,8 +123,7 @@ HWY_INLINE void RunPass(const vector::PassArgs& a, const F& f) {
       }
     }
     for (; n >= kUnroll * kLanes; n -= kUnroll * kLanes) {
-      hwy::Prefetch(prefetch);
-      prefetch += a.prefetch_step;
+      prefetch = PrefetchGroup(prefetch, a.prefetch_step);
       const VF v0 = cursor.Eval(d, 0, f), v1 = cursor.Eval(d, 1, f);
       const VF v2 = cursor.Eval(d, 2, f), v3 = cursor.Eval(d, 3, f);
       cursor.Advance(kUnroll);

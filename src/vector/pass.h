@@ -29,10 +29,11 @@ struct PassArgs {
   int64_t rows = 0, cols = 0;
   const float* imm = nullptr;     // two f32 immediates: those of the unary stage, if there is one
   const double* imm64 = nullptr;  // the same for f64 and integer stages
-  // One line is prefetched per four vectors: the next block comes in while this one is worked on.
+  // One, two or four lines (the step, in bytes) are prefetched per four vectors: the next block comes in
+  // while this one is worked on. A step of 0 asks for the same line again and again, which is harmless.
   const char* prefetch = nullptr;
-  int64_t prefetch_step = 0;  // 0 (prefetch the same line again, which is harmless) or 64
-  bool stream = false;        // write past the caches
+  int64_t prefetch_step = 0;
+  bool stream = false;  // write past the caches
 };
 
 using PassFn = void (*)(const PassArgs&);

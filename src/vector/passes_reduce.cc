@@ -12,14 +12,11 @@ namespace {
 using vector::PassArgs;
 using vector::PassFn;
 
-// One line of prefetch per group of four vectors, as in RunPass.
+// Prefetches once per group of four vectors, as RunPass does.
 struct Prefetcher {
   const char* line;
   int64_t step;
-  HWY_INLINE void Group() {
-    hwy::Prefetch(line);
-    line += step;
-  }
+  HWY_INLINE void Group() { line = PrefetchGroup(line, step); }
 };
 
 template <bool kSquare>

@@ -19,14 +19,15 @@ using vector::NormOptions;
 using vector::RowArgs;
 using vector::RowFamily;
 
-// Lines of the next row, asked for one per group of four vectors; three loops over the row cover it under
-// AVX-512 (a group is four lines) with the hardware's adjacent-line fetch taking the fourth.
+// Lines of the next row, two per group of four vectors (a group is four lines under AVX-512): the reading
+// loops have asked for all of them before the writing loop starts.
 struct NextRow {
   const char* line;
   const char* end;
   HWY_INLINE void Group() {
     hwy::Prefetch(line);
-    line += line < end ? 64 : 0;
+    hwy::Prefetch(line + 64);
+    line += line < end ? 128 : 0;
   }
 };
 
@@ -157,7 +158,7 @@ void NormRows(const RowArgs& a) {
   }
 }
 
-// The exponentials are kept in y (the row of the result doubles as scratch) and scaled there.
+// The exponentials are kept in y and scaled there; in scratch where y is written past the caches.
 template <bool kLog>
 void SoftmaxRows(const RowArgs& a) {
   const DF d;
@@ -165,6 +166,7 @@ void SoftmaxRows(const RowArgs& a) {
   for (int64_t r = 0; r < a.rows; ++r) {
     const float* x = a.x + r * a.x_stride;
     float* y = a.y + r * a.y_stride;
+    float* exps_of_row = a.stream ? a.scratch : y;
     NextRow next = NextOf(a, r, x);
     auto all = MakeReader(x, next, [](DF, VF v) HWY_ATTR { return v; });
     const VF m = hn::Set(d, static_cast<float>(ReduceRow<MaxReduction>(d, n, all)));
@@ -174,10 +176,12 @@ void SoftmaxRows(const RowArgs& a) {
       WriteRow<false, false>(
           a, x, y, next, [m, log_sum](DF, VF v, VF, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
     } else {
-      auto exps = MakeKeeper(x, y, next, [m](DF dd, VF v) HWY_ATTR { return Exp(dd, hn::Sub(v, m)); });
+      auto exps =
+          MakeKeeper(x, exps_of_row, next, [m](DF dd, VF v) HWY_ATTR { return Exp(dd, hn::Sub(v, m)); });
       const VF sum = hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps)));
       const VF scale = hn::Div(hn::Set(d, 1.0f), sum);
-      WriteRow<false, false>(a, y, y, next, [scale](DF, VF v, VF, VF) HWY_ATTR { return hn::Mul(v, scale); });
+      WriteRow<false, false>(a, exps_of_row, y, next,
+                             [scale](DF, VF v, VF, VF) HWY_ATTR { return hn::Mul(v, scale); });
     }
   }
 }

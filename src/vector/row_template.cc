@@ -55,6 +55,7 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
     LoadConvert(v->dtype, v->data, 1, ComputeType::kF32, to, cols);
     return to;
   };
+  a.scratch = scratch;
   a.gamma = vector_of(gamma, scratch + 2 * cols);
   a.beta = vector_of(beta, scratch + 3 * cols);
   if (IsDenseF32(x) && IsDenseF32(y)) {

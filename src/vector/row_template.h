@@ -15,7 +15,8 @@ struct RowArgs {
   int64_t y_stride = 0;
   const float* gamma = nullptr;  // cols values each, or null
   const float* beta = nullptr;
-  float* mean = nullptr;  // one per row each, or null
+  float* scratch = nullptr;  // cols values
+  float* mean = nullptr;     // one per row each, or null
   float* rstd = nullptr;
   int64_t mean_stride = 0, rstd_stride = 0;
   bool prefetch_next = false;  // the next row follows in memory
