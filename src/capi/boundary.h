@@ -4,6 +4,8 @@
 
 #include <exception>
 #include <new>
+#include <string>
+#include <type_traits>
 
 #include "base/status.h"
 
@@ -16,6 +18,7 @@ namespace opsnn::capi {
 inline constexpr int kAclBadAlloc = 200000;    // ACL_ERROR_BAD_ALLOC
 inline constexpr int kAclnnBadAlloc = 361001;  // ACLNN_ERR_RUNTIME_ERROR
 inline constexpr int kInternalError = 500000;  // ACL_ERROR_INTERNAL_ERROR
+inline constexpr int kAclnnInternal = 561000;  // ACLNN_ERR_INNER
 
 // Keeps "function: message" for this thread and returns `code`.
 int Fail(const char* function, int code, const std::string& message);
