@@ -211,9 +211,11 @@ void ConvKernel::PlanOutputs(const PlanContext& c) {
 
 Status ConvKernel::Plan(const char* name, bool transposed, const PlanContext& c) {
   for (const TensorDesc* d : {c.inputs[0], &c.outputs[0]}) {
-    if (IsBlocked(*d) && (d->layout.c0 != conv::kC0 || d->dims.rank() != 4)) {
+    const bool good =
+        IsBlocked(*d) ? d->layout.c0 == conv::kC0 && d->dims.rank() == 4 : d->layout.format != Format::kNHWC;
+    if (!good) {
       return Errorf(Code::kNotImplemented,
-                    "%s: layout %s of shape %s; implemented: NC1HWC0 with blocks of 16 for rank 4", name,
+                    "%s: layout %s of shape %s; implemented: ND, and NC1HWC0:16 for rank 4", name,
                     ToString(d->layout).c_str(), ToString(d->dims).c_str());
     }
   }

@@ -16,10 +16,10 @@ int Uses(const Program& p, SlotId s) {
   return n;
 }
 
-// The program without its first stage, whose result becomes input 0, and without input `drop`, which only
-// that stage read.
-Program DropFirstStage(const Program& p, int drop) {
-  const SlotId result = p.stages[0].dst;
+// The program without stage `at`, whose result becomes input 0, and without input `drop`, which only that
+// stage read.
+Program DropStage(const Program& p, size_t at, int drop) {
+  const SlotId result = p.stages[at].dst;
   const auto renamed = [&](SlotId s) -> SlotId {
     if (s == kNoSlot) return s;
     if (s == result) return 0;
@@ -30,7 +30,8 @@ Program DropFirstStage(const Program& p, int drop) {
   for (size_t i = 0; i < p.slots.size(); ++i) {
     if (static_cast<int>(i) != drop && i != result) q.slots.push_back(p.slots[i]);
   }
-  for (size_t i = 1; i < p.stages.size(); ++i) {
+  for (size_t i = 0; i < p.stages.size(); ++i) {
+    if (i == at) continue;
     Stage s = p.stages[i];
     s.dst = renamed(s.dst);
     for (SlotId& src : s.src) src = renamed(src);
@@ -40,13 +41,20 @@ Program DropFirstStage(const Program& p, int drop) {
   return q;
 }
 
-// The input that the first stage adds to the block, if nothing else reads either of the two.
-int FirstAddend(const Program& p) {
-  if (p.stages.empty() || p.stages[0].op != StageOp::kAdd || p.slots[0].type != ComputeType::kF32) return -1;
-  const Stage& s = p.stages[0];
-  const SlotId other = s.src[0] == 0 ? s.src[1] : s.src[1] == 0 ? s.src[0] : kNoSlot;
-  if (other == kNoSlot || other == 0 || other >= p.num_inputs) return -1;
-  return Uses(p, 0) == 1 && Uses(p, other) == 1 ? other : -1;
+// The stage that adds an input to the block, if nothing else reads either of the two.
+struct Addition {
+  size_t stage = 0;
+  int input = -1;
+};
+Addition FirstAddition(const Program& p) {
+  if (p.slots[0].type != ComputeType::kF32 || Uses(p, 0) != 1) return {};
+  for (size_t i = 0; i < p.stages.size(); ++i) {
+    const Stage& s = p.stages[i];
+    if (s.op != StageOp::kAdd || (s.src[0] != 0 && s.src[1] != 0)) continue;
+    const SlotId other = s.src[0] == 0 ? s.src[1] : s.src[0];
+    if (other != 0 && other < p.num_inputs && Uses(p, other) == 1) return {i, other};
+  }
+  return {};
 }
 
 }  // namespace
@@ -97,10 +105,10 @@ Result<ConvTail> CutTail(const Program& program, const std::vector<bool>& residu
   Program p = program;
   std::vector<int> original(static_cast<size_t>(p.num_inputs));  // index in `program` of each input of p
   for (size_t i = 0; i < original.size(); ++i) original[i] = static_cast<int>(i);
-  if (const int add = FirstAddend(p); add > 0 && residual_ok[static_cast<size_t>(add)]) {
-    t.residual = add;
-    p = DropFirstStage(p, add);
-    original.erase(original.begin() + add);
+  if (const Addition add = FirstAddition(p); add.input > 0 && residual_ok[static_cast<size_t>(add.input)]) {
+    t.residual = add.input;
+    p = DropStage(p, add.stage, add.input);
+    original.erase(original.begin() + add.input);
   }
   // Per-channel addends stay in the program: the kernel's bias starts the sum, which rounds differently from
   // adding it to a finished one, and fused and split must agree.

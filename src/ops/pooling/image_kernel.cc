@@ -8,10 +8,12 @@ Status ImageKernel::Bind(const char* name, const op::PlanContext& c, DType compu
   constexpr int kBlock = 16;  // what kernels/pool implements
   const op::TensorDesc &x = *c.inputs[0], &y = c.outputs[0];
   for (const op::TensorDesc* d : {&x, &y}) {
-    if (d->layout.format != Format::kNC1HWC0) continue;
-    if (d->dtype != DType::kF32 || d->layout.c0 != kBlock || d->dims.rank() != 4) {
+    const bool blocked = d->layout.format == Format::kNC1HWC0;
+    const bool good = blocked ? d->dtype == DType::kF32 && d->layout.c0 == kBlock && d->dims.rank() == 4
+                              : d->layout.format != Format::kNHWC;
+    if (!good) {
       return Errorf(Code::kNotImplemented,
-                    "%s: layout %s of %s tensor %s; implemented: NC1HWC0:16 in f32 for rank 4", name,
+                    "%s: layout %s of %s tensor %s; implemented: ND, and NC1HWC0:16 in f32 for rank 4", name,
                     ToString(d->layout).c_str(), Name(d->dtype), ToString(d->dims).c_str());
     }
   }

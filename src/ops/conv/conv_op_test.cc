@@ -1,0 +1,270 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "op/image_tester.h"
+#include "op/pointwise_tester.h"
+
+namespace opsnn::op {
+namespace {
+
+using testing::GuardedTensor;
+using testing::Rng;
+const Layout kBlocked{Format::kNC1HWC0, 16};
+
+// Packs for one owner, which keeps the constants alive as a graph does.
+class TestPacks : public PackCache {
+ public:
+  std::shared_ptr<const void> GetOrMake(const ConstTensor& constant, const std::string& key,
+                                        FunctionRef<std::shared_ptr<const void>()> make) override {
+    auto& slot = packs_[{constant, key}];
+    if (!slot) slot = make();
+    return slot;
+  }
+  size_t size() const { return packs_.size(); }
+
+ private:
+  std::map<std::pair<ConstTensor, std::string>, std::shared_ptr<const void>> packs_;
+};
+
+struct ConvCase {
+  bool transposed = false;
+  Dims x, w;
+  Attrs attrs;
+  bool bias = true, constant_weights = false;
+  Layout x_layout, y_layout;
+};
+
+ConvCase RandomCase(Rng& rng) {
+  ConvCase k;
+  const int spatial = rng.Chance(0.2) ? 1 : 2;
+  k.transposed = rng.Chance(0.3);
+  const int64_t groups = rng.Chance(0.7) ? 1 : rng.Int(1, 4);
+  const int64_t cg = rng.Int(1, 20), og = rng.Int(1, 20);
+  k.x = Dims{rng.Int(1, 2), cg * groups};
+  k.w = k.transposed ? Dims{cg * groups, og} : Dims{og * groups, cg};
+  std::vector<int64_t> pads(static_cast<size_t>(2 * spatial)), strides, dilations;
+  for (int i = 0; i < spatial; ++i) {
+    const int64_t kernel = rng.Int(1, 4), dilation = rng.Chance(0.7) ? 1 : 2,
+                  extent = (kernel - 1) * dilation + 1;
+    k.x.push_back(rng.Int(extent, 14));
+    k.w.push_back(kernel);
+    strides.push_back(rng.Int(1, 3));
+    dilations.push_back(dilation);
+    // A transposed convolution needs something left: at most (extent - 1) / 2 on each side.
+    const int64_t most = k.transposed ? (extent - 1) / 2 : extent - 1;
+    pads[static_cast<size_t>(i)] = rng.Int(0, most);
+    pads[static_cast<size_t>(i + spatial)] = rng.Int(0, most);
+  }
+  k.attrs = MakeAttrs({{"strides", strides}, {"dilations", dilations}, {"group", groups}});
+  if (rng.Chance(0.8) || k.transposed) {
+    k.attrs.Set("pads", pads);
+  } else {
+    k.attrs.Set("auto_pad", std::string(rng.Chance(0.5) ? "SAME_UPPER" : "SAME_LOWER"));
+  }
+  k.bias = rng.Chance(0.6);
+  k.constant_weights = rng.Chance(0.5);
+  if (spatial == 2 && rng.Chance(0.6)) k.x_layout = kBlocked;
+  if (spatial == 2 && rng.Chance(0.6)) k.y_layout = kBlocked;
+  return k;
+}
+
+ConstTensor ToConstant(const GuardedTensor& t) {
+  std::vector<float> v;
+  for (double d : t.Get()) v.push_back(static_cast<float>(d));
+  return HostTensor::From(t.view().dims, v);
+}
+
+// The bound of a convolution with `r` as its reference.
+std::vector<double> Bounds(const Reference& r) {
+  std::vector<double> b;
+  for (size_t i = 0; i < r.abs_sum.size(); ++i) {
+    b.push_back(testing::ContractionTolerance(r.abs_sum[i], r.outputs[0].v[i], r.reduction_length + 1,
+                                              DType::kF32, DType::kF32));
+  }
+  return b;
+}
+
+TEST(Conv, RandomCalls) {
+  Rng rng;
+  TestPacks packs;
+  for (auto _ : testing::FuzzFor(1000)) {
+    const ConvCase k = RandomCase(rng);
+    TestImage x(rng, DType::kF32, k.x, k.x_layout);
+    GuardedTensor w(DType::kF32, k.w),
+        b(DType::kF32, {k.transposed ? k.w[1] * k.attrs.Int("group", 1) : k.w[0]});
+    w.FillRandom(rng), b.FillRandom(rng);
+    OpTester t(k.transposed ? "ConvTranspose" : "Conv");
+    for (const auto& [name, v] : k.attrs.all()) t.Attr(name, v);
+    t.In(x.stored, k.x, k.x_layout);
+    if (k.constant_weights) {
+      t.In(ToConstant(w)).Packs(&packs);
+    } else {
+      t.In(w);
+    }
+    std::vector<ref::Tensor> in = {ToRef(x.logical), ToRef(w)};
+    if (k.bias) t.In(b), in.push_back(ToRef(b));
+    if (k.y_layout == Layout{} && rng.Chance(0.5)) {
+      t.StridedOutputs(rng);
+    } else {
+      t.OutLayout(0, k.y_layout);
+    }
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    const Reference r = Evaluate(k.transposed ? "ConvTranspose" : "Conv", k.attrs, in, DType::kF32);
+    ASSERT_EQ(t.OutDesc().dims, r.outputs[0].dims);
+    ASSERT_EQ("", testing::Compare(FromStored(t.OutDesc().dims, t.OutDesc().layout, t.Out().Get()),
+                                   r.outputs[0].v, Bounds(r)))
+        << t.variant() << " " << ToString(k.x) << " " << ToString(k.w);
+  }
+  EXPECT_GT(packs.size(), 0u);
+}
+
+// relu(conv + residual) * per-channel factor, per image: one call against the stages one by one.
+TEST(Conv, FusedTail) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(400)) {
+    const Dims x_dims{2, rng.Int(1, 40), rng.Int(1, 12), rng.Int(1, 12)},
+        w_dims{rng.Int(1, 40), x_dims[1], 3, 3};
+    const Dims y_dims{2, w_dims[0], x_dims[2], x_dims[3]};
+    const Layout y_layout = rng.Chance(0.6) ? kBlocked : Layout{},
+                 r_layout = rng.Chance(0.6) ? kBlocked : Layout{};
+    TestImage x(rng, DType::kF32, x_dims, kBlocked), residual(rng, DType::kF32, y_dims, r_layout);
+    const Dims factors[] = {{2, y_dims[1], 1, 1},         {y_dims[1], 1, 1}, {1},
+                            {1, 1, y_dims[2], y_dims[3]}, {y_dims[3]},       {2, y_dims[1], y_dims[2], 1}};
+    GuardedTensor w(DType::kF32, w_dims), factor(DType::kF32, factors[rng.Int(0, 5)]);
+    w.FillRandom(rng), factor.FillRandom(rng);
+    const bool residual_first = rng.Chance(0.5);
+    ProgramBuilder b;
+    const SlotId block = b.Input(), second = b.Input(), third = b.Input();
+    if (residual_first) {
+      b.Output(
+          b.Binary(StageOp::kMul, b.Unary(StageOp::kRelu, b.Binary(StageOp::kAdd, second, block)), third));
+    } else {
+      b.Output(
+          b.Unary(StageOp::kRelu, b.Binary(StageOp::kAdd, b.Binary(StageOp::kMul, block, third), second)));
+    }
+    OpTester t("Conv");
+    t.Attr("pads", std::vector<int64_t>{1, 1, 1, 1}).In(x.stored, x_dims, kBlocked).In(w);
+    t.Tail({std::move(b).Build()}).In(residual.stored, y_dims, r_layout).In(factor).OutLayout(0, y_layout);
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+
+    const Attrs attrs = MakeAttrs({{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+    Reference r = Evaluate("Conv", attrs, {ToRef(x.logical), ToRef(w)}, DType::kF32);
+    std::vector<double> bounds = Bounds(r), want = r.outputs[0].v;
+    const std::vector<double> add = residual.logical.Get(),
+                              mul = Evaluate("Mul", {},
+                                             {ToRef(factor), ref::Tensor::Make(DType::kF32, y_dims, 1)},
+                                             DType::kF32)
+                                        .outputs[0]
+                                        .v;
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double eps = testing::Epsilon(DType::kF32), magnitude = std::fabs(want[i]) + std::fabs(add[i]);
+      want[i] = residual_first ? std::max(want[i] + add[i], 0.0) * mul[i]
+                               : std::max(want[i] * mul[i] + add[i], 0.0);
+      bounds[i] =
+          bounds[i] * std::max(1.0, std::fabs(mul[i])) + 4 * eps * magnitude * (1 + std::fabs(mul[i]));
+    }
+    ASSERT_EQ("", testing::Compare(FromStored(y_dims, y_layout, t.Out().Get()), want, bounds))
+        << t.variant() << " factor " << ToString(factor.view().dims);
+  }
+}
+
+TEST(Conv, UnknownDimsPropagate) {
+  TensorDesc x, w;
+  x.dims = Dims{kUnknownDim, 3, kUnknownDim, 32};
+  w.dims = Dims{8, 3, 3, 3};
+  const TensorDesc* in[] = {&x, &w};
+  const Attrs attrs =
+      MakeAttrs({{"strides", std::vector<int64_t>{2, 2}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  InferContext c;
+  c.inputs = in;
+  c.attrs = &attrs;
+  ASSERT_TRUE(Infer(*FindOperator("Conv"), c).ok());
+  EXPECT_EQ(c.outputs[0].dims, (Dims{kUnknownDim, 8, kUnknownDim, 16}));
+}
+
+struct Refusal {
+  const char* op;
+  Dims x, w;
+  Attrs attrs;
+  Code code;
+  const char* says;
+};
+
+TEST(Conv, RefusesWithReason) {
+  using Ints = std::vector<int64_t>;
+  const Refusal rows[] = {
+      {"Conv", {1, 3, 4, 4}, {8, 4, 3, 3}, {}, Code::kInvalid, "made for 4 channels"},
+      {"Conv", {1, 3, 2, 2}, {8, 3, 3, 3}, {}, Code::kInvalid, "not larger than the padded input"},
+      {"Conv",
+       {1, 3, 4, 4},
+       {8, 1, 3, 3},
+       MakeAttrs({{"group", int64_t{2}}}),
+       Code::kInvalid,
+       "does not divide"},
+      {"Conv",
+       {1, 4, 4, 4},
+       {7, 2, 3, 3},
+       MakeAttrs({{"group", int64_t{2}}}),
+       Code::kInvalid,
+       "does not divide"},
+      {"Conv",
+       {1, 3, 4, 4},
+       {8, 3, 3, 3},
+       MakeAttrs({{"strides", Ints{0, 1}}}),
+       Code::kInvalid,
+       "strides[0] is 0"},
+      {"Conv",
+       {1, 3, 4, 4},
+       {8, 3, 3, 3},
+       MakeAttrs({{"strides", Ints{1}}}),
+       Code::kInvalid,
+       "strides has 1 values"},
+      {"Conv",
+       {1, 3, 4, 4},
+       {8, 3, 3, 3},
+       MakeAttrs({{"dilations", Ints{1, -2}}}),
+       Code::kInvalid,
+       "dilations[1] is -2"},
+      {"Conv",
+       {1, 3, 4, 4},
+       {8, 3, 3, 3},
+       MakeAttrs({{"pads", Ints{1, 1}}}),
+       Code::kInvalid,
+       "pads has 2 values"},
+      {"Conv",
+       {1, 3, 4, 4},
+       {8, 3, 3, 3},
+       MakeAttrs({{"kernel_shape", Ints{3, 2}}}),
+       Code::kInvalid,
+       "kernel_shape[1] is 2"},
+      {"Conv", {1, 3, 4, 4, 4}, {8, 3, 3, 3, 3}, {}, Code::kNotImplemented, "3-D convolution"},
+      {"Conv", {3, 4}, {8, 3}, {}, Code::kInvalid, "rank 3"},
+      {"Conv", {1, 3, 4, 4}, {8, 3, 3}, {}, Code::kInvalid, "that of X"},
+      {"ConvTranspose", {1, 3, 4, 4}, {4, 8, 3, 3}, {}, Code::kInvalid, "made for 4 channels"},
+      {"ConvTranspose",
+       {1, 3, 4, 4},
+       {3, 8, 3, 3},
+       MakeAttrs({{"output_padding", Ints{1, 1}}}),
+       Code::kInvalid,
+       "output_padding"},
+      {"ConvTranspose",
+       {1, 3, 1, 1},
+       {3, 8, 3, 3},
+       MakeAttrs({{"pads", Ints{2, 2, 2, 2}}}),
+       Code::kInvalid,
+       "leave nothing"},
+  };
+  for (const Refusal& r : rows) {
+    GuardedTensor x(DType::kF32, r.x), w(DType::kF32, r.w);
+    OpTester t(r.op);
+    t.In(x).In(w);
+    for (const auto& [name, v] : r.attrs.all()) t.Attr(name, v);
+    EXPECT_EQ(t.Run().code(), r.code) << r.says;
+    EXPECT_NE(t.status().message().find(r.says), std::string::npos) << t.status().message();
+    EXPECT_EQ(t.status().message().rfind(r.op, 0), 0u) << t.status().message();
+  }
+}
+
+}  // namespace
+}  // namespace opsnn::op
