@@ -1,7 +1,7 @@
 #include "vector/convert.h"
 
-#include "vector/convert_half.h"
 #include "vector/convert_scalar.h"
+#include "vector/convert_simd.h"
 
 namespace opsnn::vector {
 namespace {
@@ -11,9 +11,9 @@ void ConvertRun(const void* src, int64_t src_stride, void* dst, int64_t dst_stri
   const From* s = static_cast<const From*>(src);
   To* t = static_cast<To*>(dst);
   if (src_stride == 1 && dst_stride == 1) {
-    if constexpr ((std::is_same_v<From, float> && sizeof(To) == 2 && !std::is_integral_v<To>) ||
-                  (std::is_same_v<To, float> && sizeof(From) == 2 && !std::is_integral_v<From>)) {
-      ConvertHalf(s, t, n);
+    if constexpr ((std::is_same_v<From, float> && kHasSimdConvert<To>) ||
+                  (std::is_same_v<To, float> && kHasSimdConvert<From>)) {
+      ConvertSimd(s, t, n);
     } else {
       for (int64_t i = 0; i < n; ++i) t[i] = CastElement<To>(s[i]);
     }

@@ -336,7 +336,62 @@ void RunTensors(const CompiledProgram& p, std::span<const TensorView> inputs,
   }
 }
 
+namespace {
+
+template <typename T>
+void CopyElements(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t n) {
+  const T* f = reinterpret_cast<const T*>(from);
+  T* t = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < n; ++i) t[i * to_stride] = f[i * from_stride];
+}
+
+// Same type: bits are moved, whatever they mean.
+void CopyBits(const TensorView& from, const TensorView& to) {
+  Job job;
+  FillJob(job, std::span(&from, 1), std::span(&to, 1));
+  Space& s = job.outer;
+  s.rank = to.rank();
+  for (int i = 0; i < s.rank; ++i) {
+    if (to.dims[i] == 0) return;
+    s.size[i] = to.dims[i];
+  }
+  BroadcastStrides(from, s.rank, s.size, s.stride[0]);
+  BroadcastStrides(to, s.rank, s.size, s.stride[1]);
+  s.Canonicalise(1);
+  SplitPointwise(job);
+  const int64_t size = static_cast<int64_t>(SizeOf(from.dtype)), outer = job.OuterSize();
+  const BlockArg &a = job.args[0], &b = job.args[1];
+  auto run = [&](int64_t index, int) {
+    int64_t rest = index, from_at = 0, to_at = 0;
+    for (int i = s.rank - 1; i >= 0; --i) {
+      from_at += rest % s.size[i] * s.stride[0][i], to_at += rest % s.size[i] * s.stride[1][i];
+      rest /= s.size[i];
+    }
+    for (int64_t r = 0; r < job.rows; ++r) {
+      const char* f = static_cast<const char*>(a.data) + (from_at + r * a.row_stride) * size;
+      char* t = static_cast<char*>(b.data) + (to_at + r * b.row_stride) * size;
+      if (a.col_stride == 1 && b.col_stride == 1)
+        std::memcpy(t, f, static_cast<size_t>(job.cols * size));
+      else if (size == 1)
+        CopyElements<uint8_t>(f, a.col_stride, t, b.col_stride, job.cols);
+      else if (size == 2)
+        CopyElements<uint16_t>(f, a.col_stride, t, b.col_stride, job.cols);
+      else if (size == 4)
+        CopyElements<uint32_t>(f, a.col_stride, t, b.col_stride, job.cols);
+      else
+        CopyElements<uint64_t>(f, a.col_stride, t, b.col_stride, job.cols);
+    }
+  };
+  const bool worth_threads = outer > 1 && outer * job.rows * job.cols * size > 4 * kMinTaskBytes;
+  if (worth_threads) return ParallelFor(outer, run);
+  for (int64_t i = 0; i < outer; ++i) run(i, 0);
+}
+
+}  // namespace
+
 void CopyConvert(const TensorView& from, const TensorView& to) {
+  // f32 has the passes with prefetch and streaming stores; they move bits, too.
+  if (from.dtype == to.dtype && from.dtype != DType::kF32) return CopyBits(from, to);
   auto compile = [](ComputeType type) {
     ProgramBuilder b;
     b.Output(b.Unary(StageOp::kCopy, b.Input(type)));
