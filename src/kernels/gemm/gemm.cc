@@ -50,7 +50,9 @@ PackSource Columns(const Operand& b, int64_t batch) {
 }
 
 // Rows of a tile on the direct path: as many as the caches hold beside B.
-int64_t DirectRows(const Params& p) { return (p.blocking.direct_floats - p.k * p.n) / (p.k + p.n); }
+int64_t DirectRows(const Params& p) {
+  return (p.blocking.direct_floats - p.k * p.n) / std::max<int64_t>(1, p.k + p.n);
+}
 constexpr int64_t kMinDirectRows = 64;
 
 bool IsUnitF32(const Operand& x) {
