@@ -19,6 +19,7 @@ class Rewriter {
       if (s.op == kPow && Constant(s.src[1]) == 2.0) s = Unary(s, kSquare, s.src[0], 0, 0);
       if (p_.slots[s.dst].type != ComputeType::kF32) continue;
       RewriteSilu(s);
+      RewriteGelu(s);
       RewriteHardSwish(s);
     }
     return DropUnread();
@@ -96,6 +97,42 @@ class Rewriter {
     for (int k = 0; s.op == kMul && k < 2; ++k) {
       const Stage* gate = Maker(s.src[1 - k], kSigmoid);
       if (gate != nullptr && gate->src[0] == s.src[k]) s = Unary(s, kSilu, s.src[k], 0, 0);
+    }
+  }
+
+  // The factors of a product of products: its constants multiplied, and the slots that are none.
+  void Factors(SlotId slot, int depth, double& constant, std::vector<SlotId>& slots) const {
+    const Stage* m = maker_[slot];
+    const double c = Constant(slot);
+    if (!std::isnan(c)) {
+      constant *= c;
+    } else if (m != nullptr && m->op == kMul && depth < 3) {
+      for (int k = 0; k < 2; ++k) Factors(m->src[k], depth + 1, constant, slots);
+    } else if (m != nullptr && m->op == kDiv && !std::isnan(Constant(m->src[1])) && depth < 3) {
+      constant /= Constant(m->src[1]);
+      Factors(m->src[0], depth + 1, constant, slots);
+    } else if (m != nullptr && m->op == kAffine && m->imm[1] == 0 && depth < 3) {
+      constant *= m->imm[0];
+      Factors(m->src[0], depth + 1, constant, slots);
+    } else {
+      slots.push_back(slot);
+    }
+  }
+  // 0.5 x (1 + erf(x / sqrt(2))) with the factors in any order.
+  void RewriteGelu(Stage& s) {
+    if (s.op != kMul && s.op != kDiv && s.op != kAffine) return;
+    double constant = 1;
+    std::vector<SlotId> factors;
+    Factors(s.dst, 0, constant, factors);
+    if (factors.size() != 2 || std::fabs(constant - 0.5) > 1e-6) return;
+    for (int k = 0; k < 2; ++k) {
+      const Line plus_one = LineOf(factors[1 - k]);
+      const Stage* erf = plus_one.x == kNoSlot ? nullptr : Maker(plus_one.x, kErf);
+      if (erf == nullptr || plus_one.a != 1 || plus_one.b != 1) continue;
+      const Line inner = LineOf(erf->src[0]);
+      if (inner.x != factors[k] || inner.b != 0 || std::fabs(inner.a - 0.70710678118654752) > 1e-5) continue;
+      s = Unary(s, kGeluErf, inner.x, 0, 0);
+      return;
     }
   }
 

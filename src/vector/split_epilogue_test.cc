@@ -108,6 +108,20 @@ TEST(SplitEpilogue, DecomposedActivations) {
     expect(std::move(b).Build(), RegAct::kSilu, "silu");
   }
   {
+    ProgramBuilder b;  // (x * (erf(x / 1.4142) + 1)) * 0.5
+    const SlotId x = b.Input();
+    const SlotId e = b.Unary(kErf, b.Binary(kDiv, x, b.Const(1.41421354f)));
+    b.Output(b.Binary(kMul, b.Binary(kMul, x, b.Binary(kAdd, e, b.Const(1))), b.Const(0.5)));
+    expect(std::move(b).Build(), RegAct::kGeluErf, "gelu");
+  }
+  {
+    ProgramBuilder b;  // (0.5 * x) * (1 + erf(0.7071 * x))
+    const SlotId x = b.Input();
+    const SlotId e = b.Unary(kErf, b.Binary(kMul, x, b.Const(0.70710677f)));
+    b.Output(b.Binary(kMul, b.Binary(kMul, b.Const(0.5), x), b.Binary(kAdd, b.Const(1), e)));
+    expect(std::move(b).Build(), RegAct::kGeluErf, "gelu, halved first");
+  }
+  {
     ProgramBuilder b;  // not a hard swish: the gate belongs to another value
     const SlotId x = b.Input(), other = b.Input();
     b.Output(b.Binary(kMul, x, b.Unary(kHardSigmoid, other, 1.0 / 6, 0.5)));
