@@ -22,9 +22,13 @@ constexpr Pass kLoadPasses[] = {
 constexpr Pass kPreparePasses[] = {
     {"identity_removal", false, false, IdentityRemoval},
     {"cse", false, false, CommonSubexpressions},
+    {"transposes", true, false, TransposeSimplification},
+    {"reshapes", true, false, ReshapeSimplification},
     {"dead_code", false, false, DeadCode},
     {"epilogue_fusion", true, false, EpilogueFusion},
     {"pointwise_chain", true, false, PointwiseChain},
+    {"layout", false, false, AssignLayouts},
+    {"transdata_merge", false, false, TransDataMerge},
 };
 
 void Count(std::vector<PassStat>* stats, const char* name, int matches, int effects) {

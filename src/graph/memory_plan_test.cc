@@ -1,0 +1,117 @@
+#include "graph/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "graph/graph_maker.h"
+
+namespace opsnn::graph {
+namespace {
+
+std::shared_ptr<const Prepared> PrepareFor(GraphMaker& m, const std::string& off = "") {
+  auto s = Session::Create(m.graph(), Mode(FusionMode::kOff, off));
+  EXPECT_TRUE(s.ok());
+  Shapes shapes;
+  for (const auto& [name, t] : m.RandomFeeds()) shapes[name] = t->dims();
+  auto p = (*s)->Prepare(shapes);
+  EXPECT_TRUE(p.ok()) << p.status().message();
+  return *p;
+}
+
+// No two arena buffers that live at the same time share bytes.
+void CheckNoOverlap(const MemoryPlan& plan) {
+  for (size_t i = 0; i < plan.buffers.size(); ++i)
+    for (size_t j = i + 1; j < plan.buffers.size(); ++j) {
+      const Buffer &a = plan.buffers[i], &b = plan.buffers[j];
+      if (a.kind != BufferKind::kArena || b.kind != BufferKind::kArena) continue;
+      const bool together = a.first <= b.last && b.first <= a.last;
+      const bool overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+      EXPECT_FALSE(together && overlap) << i << " and " << j;
+      EXPECT_EQ(a.offset % kAlignment, 0u);
+      EXPECT_LE(a.offset + a.bytes, plan.arena_bytes);
+    }
+}
+
+TEST(MemoryPlan, AChainOfPointwiseNodesWorksInPlace) {
+  GraphMaker m;
+  ValueId y = m.In("x", {1000});
+  for (int i = 0; i < 6; ++i) y = m.Op(i % 2 ? "Abs" : "Neg", {y});
+  m.Out(m.Op("Softmax", {y}));
+  const MemoryPlan plan = PrepareFor(m)->memory();
+  EXPECT_EQ(plan.in_place, 5u);  // the first reads the caller's tensor
+  EXPECT_EQ(plan.arena_bytes, 4096u);
+  CheckNoOverlap(plan);
+}
+
+TEST(MemoryPlan, AValueReadLaterIsNotOverwritten) {
+  GraphMaker m;
+  const ValueId a = m.Op("Neg", {m.In("x", {500})});
+  const ValueId b = m.Op("Exp", {a});
+  m.Out(m.Op("Sub", {m.Op("Abs", {b}), a}));
+  const Outcome o = RunGraph(m, Mode(FusionMode::kOff));
+  const std::vector<double> x = ToDoubles(*m.RandomFeeds().at("x"));
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(o.outputs[0][i], std::exp(-x[i]) + x[i], 1e-4);
+}
+
+TEST(MemoryPlan, ViewsShareBytesAndKeepThemAlive) {
+  GraphMaker m;
+  const ValueId a = m.Op("Neg", {m.In("x", {6, 8})});
+  const ValueId view = m.Op("Reshape", {a, m.Ints({8, 6})});
+  const ValueId b = m.Op("Abs", {a});  // must not overwrite a: the view is read later
+  m.Out(m.Op("Softmax", {m.Op("Reshape", {b, m.Ints({8, 6})})}));
+  m.Out(m.Op("Softmax", {view}));
+  const Outcome on = RunGraph(m, Mode(FusionMode::kOff));
+  EXPECT_EQ(on.prepared->memory().views, 2u);
+  CheckNoOverlap(on.prepared->memory());
+  const std::vector<double> x = ToDoubles(*m.RandomFeeds().at("x"));
+  double sum = 0;
+  for (int i = 0; i < 6; ++i) sum += std::exp(-x[i]);
+  EXPECT_NEAR(on.outputs[1][0], std::exp(-x[0]) / sum, 1e-5);
+}
+
+TEST(MemoryPlan, BroadcastOperandsAreNotOverwritten) {
+  GraphMaker m;
+  const ValueId small = m.Op("Neg", {m.In("s", {40})});
+  const ValueId wide = m.Op("Neg", {m.In("x", {30, 40})});
+  m.Out(m.Op("Softmax", {m.Op("Sub", {small, wide})}));
+  const Outcome o = RunGraph(m, Mode(FusionMode::kOff)), fused = RunGraph(m, Mode(FusionMode::kForce));
+  EXPECT_EQ("", testing::Compare(o.outputs[0], fused.outputs[0], 1e-6, 1e-5));
+}
+
+TEST(MemoryPlan, RandomGraphsNeverOverlap) {
+  for (auto _ : testing::FuzzFor(200)) {
+    GraphMaker m;
+    std::vector<ValueId> pool = {m.In("x", {4, 6})};
+    const int nodes = static_cast<int>(m.rng().Int(2, 20));
+    for (int i = 0; i < nodes; ++i) {
+      const ValueId a = pool[m.rng().Int(0, pool.size() - 1)], b = pool[m.rng().Int(0, pool.size() - 1)];
+      switch (m.rng().Int(0, 3)) {
+        case 0:
+          pool.push_back(m.Op("Tanh", {a}));
+          break;
+        case 1:
+          pool.push_back(m.Op("Add", {a, b}));
+          break;
+        case 2:
+          pool.push_back(m.Op("Softmax", {a}));
+          break;
+        default:
+          pool.push_back(m.Op("Reshape", {m.Op("Reshape", {a, m.Ints({3, 8})}), m.Ints({4, 6})}));
+          break;
+      }
+      if (m.rng().Chance(0.15)) m.Out(pool.back());
+    }
+    m.Out(pool.back());
+    // Reshape pairs would cancel under the fusion passes; here they must stay views.
+    const Outcome o = RunGraph(m, Mode(FusionMode::kOff));
+    CheckNoOverlap(o.prepared->memory());
+    EXPECT_GE(o.prepared->memory().arena_bytes, o.prepared->memory().live_peak);
+    const Outcome fused = RunGraph(m, Mode(FusionMode::kForce));
+    for (size_t i = 0; i < o.outputs.size(); ++i)
+      ASSERT_EQ("", testing::Compare(o.outputs[i], fused.outputs[i], 1e-3, 1e-4)) << m.graph().ToString();
+  }
+}
+
+}  // namespace
+}  // namespace opsnn::graph
