@@ -14,7 +14,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 void* AllocateAligned(size_t bytes) {
   const size_t align = bytes >= kHugePage ? kHugePage : kAlignment;
-  if (bytes > SIZE_MAX - align) return nullptr;
+  if (bytes > PTRDIFF_MAX - align) return nullptr;
   const size_t rounded = (bytes + align - 1) / align * align;
   void* p = std::aligned_alloc(align, rounded ? rounded : align);
   // Asked for only: where huge pages are off the call fails and nothing changes.
