@@ -53,7 +53,9 @@ TEST(OpsNn, FusedAndSplitProductsAgree) {
     for (float& v : a) v = static_cast<float>(rng.Real(-1, 1));
     for (float& v : b) v = static_cast<float>(rng.Real(-1, 1));
     TilingArgs args{};
-    if (m && k) EXPECT_EQ(calc_tiling(m, n, k, &args), 0) << ops_nn_last_error();
+    if (m && k) {
+      EXPECT_EQ(calc_tiling(m, n, k, &args), 0) << ops_nn_last_error();
+    }
     args.fuse_enable = 1;
     ASSERT_EQ(ops_nn_fused_matmul_relu(a.data(), b.data(), c.data(), m, n, k, args), 0)
         << ops_nn_last_error();

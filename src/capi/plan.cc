@@ -1,6 +1,7 @@
 #include "capi/plan.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/buffer.h"
 #include "op/pointwise.h"
@@ -70,9 +71,13 @@ class Builder {
     if (text.compare(0, prefix.size(), prefix) == 0) text.erase(0, prefix.size());
     for (const op::AclnnBind& b : f.declaration->bind) {
       for (const char* what : {"attribute ", "input "}) {
-        const std::string from = std::string(what) + b.operand + " ";
-        const size_t at = text.find(from);
-        if (at != std::string::npos) text.replace(at, from.size(), std::string(f.params[b.param].name) + " ");
+        const std::string from = std::string(what) + b.operand;
+        const size_t at = text.find(from), end = at + from.size();
+        if (at == std::string::npos) continue;
+        // A whole word only: "input A" is not the start of "input Addend".
+        if (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
+          continue;
+        text.replace(at, from.size(), f.params[b.param].name);
       }
     }
     return Status(s.code(), std::string(f.api) + ": " + text);

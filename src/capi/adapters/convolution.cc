@@ -95,9 +95,6 @@ Status CheckShapes(const Call& call, const Dims& x, const Dims& w, bool transpos
 
 Status CheckOutputPadding(const Call& call, size_t spatial) {
   const char* api = call.function().api;
-  if (!call.Given("outputPadding")) {
-    return Errorf(Code::kNull, "%s: outputPadding is null; it is required when transposed is true", api);
-  }
   OPSNN_RETURN_IF_ERROR(CheckList(call, "outputPadding", spatial, 0));
   for (size_t i = 0; i < spatial; ++i) {
     const int64_t limit = std::max(call.Ints("stride")[i], call.Ints("dilation")[i]);
@@ -118,6 +115,9 @@ Status Adapt_Convolution(const Call& call, OpCall& out) {
   const int x = call.TensorIndex("input"), w = call.TensorIndex("weight"), b = call.TensorIndex("bias");
   const int y = call.TensorIndex("output");
   const bool transposed = call.Int("transposed") != 0;
+  if (transposed && !call.Given("outputPadding")) {
+    return Errorf(Code::kNull, "%s: outputPadding is null; it is required when transposed is true", api);
+  }
   const int64_t math = call.Int("cubeMathType");
   if (math < 0 || math > 3)
     return InvalidArgument("%s: cubeMathType is %lld; allowed: 0 to 3", api, ll{math});
