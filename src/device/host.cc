@@ -9,7 +9,9 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/cpu_count.h"
 #include "base/parallel.h"
@@ -221,14 +223,23 @@ void WriteRates(const std::string& path, const HostRates& r) {
 
 namespace {
 
-// One profile per tier, because a test or the API may change the cap. Profiles are never freed: references to
-// them are held.
+// One profile per tier, because a test or the API may change the cap. Profiles are never freed, not even
+// those that were replaced: references to them are held.
 std::mutex g_mutex;
 std::atomic<const DeviceProfile*> g_measured[isa::kNumTiers];
 std::atomic<const DeviceProfile*> g_unmeasured[isa::kNumTiers];
 
 std::atomic<const DeviceProfile*>& SlotOf(std::atomic<const DeviceProfile*>* slots) {
   return slots[static_cast<int>(isa::ActiveTier())];
+}
+
+// With g_mutex held.
+const DeviceProfile* Publish(std::atomic<const DeviceProfile*>& slot, DeviceProfile profile) {
+  static std::vector<std::unique_ptr<const DeviceProfile>>& all =
+      *new std::vector<std::unique_ptr<const DeviceProfile>>;
+  all.push_back(std::make_unique<const DeviceProfile>(std::move(profile)));
+  slot.store(all.back().get(), std::memory_order_release);
+  return all.back().get();
 }
 
 HostRates Measure(const HostCaches& caches, int cores) {
@@ -248,9 +259,7 @@ const DeviceProfile& HostProfile() {
   const int cores = AllowedCpus();
   HostRates rates;
   if (!ReadRates(RateCachePath(), &rates)) rates = Measure(caches, cores);
-  const DeviceProfile* p = new DeviceProfile(BuildHostProfile(caches, cores, rates));
-  slot.store(p, std::memory_order_release);
-  return *p;
+  return *Publish(slot, BuildHostProfile(caches, cores, rates));
 }
 
 const DeviceProfile& HostProfileUnmeasured() {
@@ -261,10 +270,7 @@ const DeviceProfile& HostProfileUnmeasured() {
   if (const DeviceProfile* p = slot.load(std::memory_order_relaxed)) return *p;
   HostRates rates;
   ReadRates(RateCachePath(), &rates);
-  const DeviceProfile* p =
-      new DeviceProfile(BuildHostProfile(ProbeCaches("/sys/devices/system/cpu"), AllowedCpus(), rates));
-  slot.store(p, std::memory_order_release);
-  return *p;
+  return *Publish(slot, BuildHostProfile(ProbeCaches("/sys/devices/system/cpu"), AllowedCpus(), rates));
 }
 
 HostRates Recalibrate() {
@@ -272,8 +278,7 @@ HostRates Recalibrate() {
   const HostCaches caches = ProbeCaches("/sys/devices/system/cpu");
   const int cores = AllowedCpus();
   const HostRates rates = Measure(caches, cores);
-  SlotOf(g_measured)
-      .store(new DeviceProfile(BuildHostProfile(caches, cores, rates)), std::memory_order_release);
+  Publish(SlotOf(g_measured), BuildHostProfile(caches, cores, rates));
   return rates;
 }
 
