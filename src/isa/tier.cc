@@ -1,8 +1,8 @@
 #include "isa/tier.h"
 
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
+
+#include "base/knobs.h"
 
 namespace opsnn::isa {
 namespace {
@@ -21,14 +21,11 @@ Tier Detect() {
 #endif
 }
 
-// The cap from the environment. An unknown name is reported by base/knobs, which reads all keys; here it
-// means "no cap", because this function cannot fail.
+// The cap from environment or config file. An unknown name was reported and dropped by base/knobs.
 Tier InitialTier() {
   Tier t = BestTier();
-  if (const char* cap = std::getenv("OPSNN_MAX_ISA")) {
-    Result<Tier> named = TierFromName(cap);
-    if (named.ok() && *named < t) t = *named;
-  }
+  const Result<Tier> named = TierFromName(GetKnobs().max_isa);
+  if (named.ok() && *named < t) t = *named;
   return t;
 }
 
