@@ -83,12 +83,15 @@ Status BatchNormalization(Call& c) {
   const Tensor& x = c.in(0);
   Tensor y = Tensor::Make(x.dtype, x.dims);
   const double eps = c.attrs->Float("epsilon", 1e-5);
+  c.abs_sum.assign(y.v.size(), 0);
   const int64_t channels = x.dims.rank() > 1 ? x.dims[1] : 1;
   int64_t area = 1;
   for (int i = 2; i < x.dims.rank(); ++i) area *= x.dims[i];
   for (int64_t i = 0; i < y.size(); ++i) {
     const int64_t ch = i / area % channels;
-    y.v[i] = (x.v[i] - c.in(3).v[ch]) / std::sqrt(c.in(4).v[ch] + eps) * c.in(1).v[ch] + c.in(2).v[ch];
+    const double a = c.in(1).v[ch] / std::sqrt(c.in(4).v[ch] + eps), mean = c.in(3).v[ch], b = c.in(2).v[ch];
+    y.v[i] = (x.v[i] - mean) * a + b;
+    c.abs_sum[i] = (std::fabs(x.v[i]) + std::fabs(mean)) * std::fabs(a) + std::fabs(b);
   }
   c.outputs.push_back(std::move(y));
   return OkStatus();

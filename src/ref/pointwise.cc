@@ -1,4 +1,5 @@
 // Element-wise operators, by their textbook formulas in f64.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -14,6 +15,17 @@ Status Unary(Call& c, F f) {
   Tensor y = Tensor::Make(c.in(0).dtype, c.in(0).dims);
   for (int64_t i = 0; i < y.size(); ++i) y.v[i] = f(c.in(0).v[i]);
   c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+// The same for formulas whose terms cancel: also fills abs_sum with scale(x, y), the magnitude that rounding
+// errors of a straightforward evaluation in floating point are relative to.
+template <typename F, typename S>
+Status Unary(Call& c, F f, S scale) {
+  OPSNN_RETURN_IF_ERROR(Unary(c, f));
+  const Tensor& y = c.outputs[0];
+  c.abs_sum.resize(y.v.size());
+  for (int64_t i = 0; i < y.size(); ++i) c.abs_sum[i] = std::fabs(scale(c.in(0).v[i], y.v[i]));
   return OkStatus();
 }
 
@@ -54,6 +66,8 @@ Status Fold(Call& c, F f) {
   return OkStatus();
 }
 
+double ScaleX(double x, double y) { return std::max(std::fabs(x), std::fabs(y)); }
+double ScaleOne(double, double y) { return std::max(1.0, std::fabs(y)); }
 double Clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 double SigmoidOf(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 double SoftplusOf(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
@@ -85,7 +99,9 @@ Status Clip(Call& c) {
 }
 
 Status Gelu(Call& c) {
-  return c.attrs->String("approximate", "none") == "tanh" ? Unary(c, GeluTanhOf) : Unary(c, GeluErfOf);
+  // 1 + erf cancels for negative x: errors are relative to x.
+  return c.attrs->String("approximate", "none") == "tanh" ? Unary(c, GeluTanhOf, ScaleX)
+                                                          : Unary(c, GeluErfOf, ScaleX);
 }
 
 Status LeakyRelu(Call& c) {
@@ -95,12 +111,18 @@ Status LeakyRelu(Call& c) {
 
 Status Elu(Call& c) {
   const double a = c.attrs->Float("alpha", 1.0);
-  return Unary(c, [=](double x) { return x > 0 ? x : a * std::expm1(x); });
+  return Unary(
+      c, [=](double x) { return x > 0 ? x : a * std::expm1(x); },
+      [=](double x, double y) { return x > 0 ? y : a; });
 }
 
 Status HardSigmoid(Call& c) {
   const double a = c.attrs->Float("alpha", 0.2), b = c.attrs->Float("beta", 0.5);
-  return Unary(c, [=](double x) { return std::isnan(x) ? x : Clamp01(a * x + b); });
+  return Unary(
+      c, [=](double x) { return std::isnan(x) ? x : Clamp01(a * x + b); },
+      [=](double x, double y) {
+        return y > 0 && y < 1 ? std::fabs(a * x) + std::fabs(b) : std::fabs(a) + std::fabs(b);
+      });
 }
 
 // Float to integer: toward zero, NaN to 0, saturating; to bool: x != 0.
@@ -132,6 +154,24 @@ Status Where(Call& c) {
   return OkStatus();
 }
 
+Status HardSwish(Call& c) {
+  return Unary(
+      c, [](double x) { return x * Clamp01(x / 6 + 0.5); },
+      [](double x, double) { return std::fabs(x) * (std::fabs(x) < 4 ? std::fabs(x) / 6 + 0.5 : 1); });
+}
+
+// exp(b log a): an error in the exponent is relative to its size.
+Status Pow(Call& c) {
+  OPSNN_RETURN_IF_ERROR(Binary(c, [](double a, double b) { return std::pow(a, b); }));
+  const Tensor& y = c.outputs[0];
+  c.abs_sum.resize(y.v.size());
+  for (int64_t i = 0; i < y.size(); ++i) {
+    const double v = std::fabs(y.v[i]);
+    c.abs_sum[i] = v > 0 && std::isfinite(v) ? v * (1 + std::fabs(std::log(v))) : 0;
+  }
+  return OkStatus();
+}
+
 Status IsInf(Call& c) {
   const bool neg = c.attrs->Int("detect_negative", 1), pos = c.attrs->Int("detect_positive", 1);
   return Unary(c, [=](double x) { return std::isinf(x) && (x < 0 ? neg : pos) ? 1.0 : 0.0; });
@@ -153,9 +193,13 @@ constexpr Entry kTable[] = {
     {"HardSigmoid", HardSigmoid},
     {"Sigmoid", [](Call& c) { return Unary(c, SigmoidOf); }},
     {"Swish", [](Call& c) { return Unary(c, [](double x) { return x * SigmoidOf(x); }); }},
-    {"HardSwish", [](Call& c) { return Unary(c, [](double x) { return x * Clamp01(x / 6 + 0.5); }); }},
-    {"Softplus", [](Call& c) { return Unary(c, SoftplusOf); }},
-    {"Mish", [](Call& c) { return Unary(c, [](double x) { return x * std::tanh(SoftplusOf(x)); }); }},
+    {"HardSwish", HardSwish},
+    {"Softplus", [](Call& c) { return Unary(c, SoftplusOf, ScaleX); }},
+    {"Mish",
+     [](Call& c) {
+       return Unary(
+           c, [](double x) { return x * std::tanh(SoftplusOf(x)); }, ScaleX);
+     }},
     {"Tanh", [](Call& c) { return Unary(c, [](double x) { return std::tanh(x); }); }},
     {"Erf", [](Call& c) { return Unary(c, [](double x) { return std::erf(x); }); }},
     {"Exp", [](Call& c) { return Unary(c, [](double x) { return std::exp(x); }); }},
@@ -170,8 +214,16 @@ constexpr Entry kTable[] = {
     {"Floor", [](Call& c) { return Unary(c, [](double x) { return std::floor(x); }); }},
     {"Ceil", [](Call& c) { return Unary(c, [](double x) { return std::ceil(x); }); }},
     {"Round", [](Call& c) { return Unary(c, [](double x) { return std::nearbyint(x); }); }},
-    {"Sin", [](Call& c) { return Unary(c, [](double x) { return std::sin(x); }); }},
-    {"Cos", [](Call& c) { return Unary(c, [](double x) { return std::cos(x); }); }},
+    {"Sin",
+     [](Call& c) {
+       return Unary(
+           c, [](double x) { return std::sin(x); }, ScaleOne);
+     }},
+    {"Cos",
+     [](Call& c) {
+       return Unary(
+           c, [](double x) { return std::cos(x); }, ScaleOne);
+     }},
     {"Not", [](Call& c) { return Unary(c, [](double x) { return x == 0 ? 1.0 : 0.0; }); }},
     {"IsNaN", [](Call& c) { return Unary(c, [](double x) { return std::isnan(x) ? 1.0 : 0.0; }); }},
     {"IsInf", IsInf},
@@ -191,7 +243,7 @@ constexpr Entry kTable[] = {
        const bool i = IsInt(c.in(0).dtype), f = c.attrs->Int("fmod", 0);
        return Binary(c, [=](double a, double b) { return ModOf(a, b, f, i); });
      }},
-    {"Pow", [](Call& c) { return Binary(c, [](double a, double b) { return std::pow(a, b); }); }},
+    {"Pow", Pow},
     {"Max", [](Call& c) { return Fold(c, MaxOf); }},
     {"Min", [](Call& c) { return Fold(c, MinOf); }},
     {"Sum", [](Call& c) { return Fold(c, [](double a, double b) { return a + b; }); }},

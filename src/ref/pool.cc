@@ -97,9 +97,20 @@ Status MaxPool(Call& c) {
 
 Status AveragePool(Call& c) {
   const bool include = c.attrs->Int("count_include_pad", 0);
-  return Windows(c, [=](const std::vector<double>& v, int64_t counted) {
+  auto mean_of_magnitudes = [&](const std::vector<double>& v, int64_t counted) {
+    double s = 0;
+    for (double x : v) s += std::fabs(x);
+    return s / static_cast<double>(include ? counted : static_cast<int64_t>(v.size()));
+  };
+  OPSNN_RETURN_IF_ERROR(Windows(c, mean_of_magnitudes));
+  std::vector<double> abs_sum = std::move(c.outputs[0].v);
+  c.outputs.clear();
+  for (int64_t k : c.attrs->Ints("kernel_shape")) c.reduction_length *= k;
+  const Status status = Windows(c, [=](const std::vector<double>& v, int64_t counted) {
     return SumOf(v) / static_cast<double>(include ? counted : static_cast<int64_t>(v.size()));
   });
+  c.abs_sum = std::move(abs_sum);
+  return status;
 }
 
 template <bool kMax>
@@ -114,7 +125,12 @@ Status Global(Call& c) {
   for (int64_t i = 0; i < y.size(); ++i) {
     const std::vector<double> v(c.in(0).v.begin() + i * area, c.in(0).v.begin() + (i + 1) * area);
     y.v[i] = kMax ? MaxOf(v) : SumOf(v) / static_cast<double>(area);
+    if (kMax) continue;
+    double magnitude = 0;
+    for (double x : v) magnitude += std::fabs(x);
+    c.abs_sum.push_back(magnitude / static_cast<double>(area));
   }
+  c.reduction_length = kMax ? 1 : area;
   c.outputs.push_back(std::move(y));
   return OkStatus();
 }

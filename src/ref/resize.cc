@@ -62,8 +62,7 @@ std::vector<Tap> Taps(const Call& c, double x, int64_t in) {
   return taps;
 }
 
-Status Resize(Call& c) {
-  const Tensor& x = c.in(0);
+Tensor Interpolate(const Call& c, const Tensor& x) {
   const int rank = x.dims.rank();
   const Dims& out = c.output_dims[0];
   std::vector<int64_t> axes = c.attrs->Ints("axes");
@@ -83,7 +82,7 @@ Status Resize(Call& c) {
     Tensor next = Tensor::Make(x.dtype, dims);
     int64_t inner = 1;
     for (int i = a + 1; i < rank; ++i) inner *= dims[i];
-    const int64_t outer = m * inner ? next.size() / (m * inner) : 0;
+    const int64_t outer = m * inner > 0 ? next.size() / (m * inner) : 0;
     for (int64_t j = 0; j < m; ++j) {
       const double at = Source(mode, static_cast<double>(j), scale, n, m, lo, hi);
       const bool outside = mode == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(n - 1));
@@ -100,7 +99,16 @@ Status Resize(Call& c) {
     }
     y = std::move(next);
   }
-  c.outputs.push_back(std::move(y));
+  return y;
+}
+
+Status Resize(Call& c) {
+  c.outputs.push_back(Interpolate(c, c.in(0)));
+  if (c.attrs->String("mode", "nearest") == "nearest") return OkStatus();
+  Tensor magnitudes = c.in(0);
+  for (double& v : magnitudes.v) v = std::fabs(v);
+  c.abs_sum = Interpolate(c, magnitudes).v;
+  for (double& v : c.abs_sum) v = 2 * std::fabs(v);  // cubic weights may be negative
   return OkStatus();
 }
 
