@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Runs the opsnn tool as a user would and checks output, exit status and error lines.
+usage: cli_test.py PATH_TO_OPSNN"""
+import json
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = None
+
+
+def run(*args, env=None, ok=True):
+    """Runs the tool; returns its standard output. With ok=False the one error line is returned instead."""
+    p = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})})
+    if ok:
+        assert p.returncode == 0, f"{args}: exit {p.returncode}: {p.stderr}"
+        return p.stdout
+    assert p.returncode == 1, f"{args}: exit {p.returncode}, expected 1; stdout {p.stdout[:200]!r}"
+    lines = p.stderr.strip().split("\n")
+    assert len(lines) == 1, f"{args}: {len(lines)} error lines: {p.stderr[:500]}"
+    return lines[0]
+
+
+def npy(path, values, dims):
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % "".join(f"{d}," for d in dims)
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+        f.write(struct.pack(f"<{len(values)}f", *values))
+
+
+class Cli(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = tempfile.TemporaryDirectory()
+        cls.dir = pathlib.Path(cls.tmp.name)
+        cls.model = str(cls.dir / "selftest.onnx")
+        run("selftest", "--keep-model", cls.model)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.tmp.cleanup()
+
+    def test_every_command_has_help_and_json(self):
+        for command in ("info", "run", "bench", "explain", "verify", "ops", "selftest"):
+            text = run(command, "--help")
+            self.assertIn("--json", text, command)
+
+    def test_info(self):
+        info = json.loads(run("info", "--json"))
+        self.assertTrue({"version", "isa", "threads", "caches", "profile"} <= info.keys())
+        self.assertGreaterEqual(info["threads"], 1)
+        self.assertIn("threads", run("info"))
+
+    def test_isa_cap_is_seen(self):
+        info = json.loads(run("info", "--json", env={"OPSNN_MAX_ISA": "sse4"}))
+        self.assertEqual(info["isa"], "sse4")
+
+    def test_run_writes_outputs(self):
+        out = self.dir / "out"
+        npy(self.dir / "x.npy", [random.uniform(-1, 1) for _ in range(3 * 32 * 32)], (1, 3, 32, 32))
+        result = json.loads(run("run", self.model, "--input", f"image={self.dir}/x.npy", "--output", str(out), "--json"))
+        self.assertEqual(result["outputs"][0]["dims"], [1, 10])
+        data = (out / "probability.npy").read_bytes()
+        values = struct.unpack("<10f", data[-40:])
+        self.assertAlmostEqual(sum(values), 1, places=5)
+
+    def test_run_is_reproducible_and_thread_count_does_not_matter(self):
+        outputs = []
+        for i, threads in enumerate(("1", "2", "2")):
+            out = self.dir / f"r{i}"
+            run("run", self.model, "--shape", "image=2,3,65,47", "--seed", "7", "--threads", threads, "--output", str(out))
+            outputs.append((out / "probability.npy").read_bytes())
+        self.assertEqual(outputs[0], outputs[1])
+        self.assertEqual(outputs[1], outputs[2])
+
+    def test_bench_json(self):
+        b = json.loads(run("bench", self.model, "--shape", "image=1,3,32,32", "--runs", "3", "--json"))
+        keys = {"model", "threads", "runs", "first_ms", "fused_ms", "unfused_ms", "peak_bytes", "bytes_moved"}
+        self.assertTrue(keys <= b.keys())
+        self.assertTrue({"min", "median"} <= b["fused_ms"].keys())
+        self.assertGreater(b["peak_bytes"], 0)
+        self.assertGreater(b["bytes_moved"], 0)
+
+    def test_bench_operator(self):
+        b = json.loads(run("bench", "matmul", "--m", "33", "--n", "47", "--k", "65", "--epilogue", "bias,gelu", "--runs", "2", "--json"))
+        self.assertEqual(b["runs"], 2)
+        run("bench", "softmax", "--x", "16,77", "--runs", "2")
+
+    def test_explain(self):
+        edges = json.loads(run("explain", self.model, "--shape", "image=1,3,64,64", "--json"))
+        self.assertGreater(len(edges), 0)
+        keys = {"chain", "shape", "dtype", "profile", "verdict", "reason", "budget", "retries", "time_fused_us",
+                "time_split_us", "benefit_us", "threshold_us"}
+        for e in edges:
+            self.assertTrue(keys <= e.keys())
+            self.assertIn(e["verdict"], ("fuse", "split", "refuse", "hybrid"))
+            self.assertTrue(e["reason"])
+        text = run("explain", "conv2d", "--x", "1,64,56,56", "--w", "64,64,3,3", "--pad", "1", "--epilogue", "bias,relu")
+        self.assertIn("benefit", text)
+
+    def test_explain_for_another_device(self):
+        edges = json.loads(run("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--epilogue", "relu",
+                               "--profile", "Ascend910B1", "--json"))
+        self.assertEqual(edges[0]["profile"], "Ascend910B1")
+        self.assertEqual(edges[0]["verdict"], "fuse")
+
+    def test_verify(self):
+        for policy in ("exact", "excess"):
+            v = json.loads(run("verify", self.model, "--shape", "image=1,3,33,31", "--policy", policy, "--json"))
+            self.assertTrue(v["ok"])
+            self.assertIsNone(v["first_bad"])
+            self.assertTrue({"node", "cosine", "max_abs", "max_rel"} <= v["worst"].keys())
+
+    def test_ops(self):
+        ops = json.loads(run("ops", "--json"))
+        self.assertTrue(all({"api", "operator", "status", "dtypes"} <= o.keys() for o in ops))
+        relu = [o for o in ops if o["api"] == "aclnnRelu"]
+        self.assertEqual(relu[0]["status"], "implemented")
+        self.assertIn("Softmax", run("ops", "Softmax"))
+
+    def test_bad_input_is_one_clear_line(self):
+        junk = self.dir / "junk.onnx"
+        junk.write_bytes(bytes(random.Random(1).randrange(256) for _ in range(4096)))
+        cut = self.dir / "cut.onnx"
+        cut.write_bytes(pathlib.Path(self.model).read_bytes()[:-100])
+        empty = self.dir / "empty.onnx"
+        empty.write_bytes(b"")
+        npy(self.dir / "rank2.npy", [0] * 4, (2, 2))
+        a_file = self.dir / "file"
+        a_file.write_text("x")
+        cases = [
+            (("run", str(junk)), "junk.onnx"),
+            (("run", str(cut)), "cut.onnx"),
+            (("run", str(empty)), "empty.onnx"),
+            (("run", str(self.dir / "none.onnx")), "none.onnx"),
+            (("run", self.model, "--shape", "picture=1,3,8,8"), "picture"),
+            (("run", self.model, "--shape", "image=1,4,8,8"), "image"),
+            (("run", self.model, "--shape", "image=1,3,x,8"), "1,3,x,8"),
+            (("run", self.model, "--input", f"image={self.dir}/rank2.npy"), "image"),
+            (("run", self.model, "--input", f"image={self.dir}/none.npy"), "none.npy"),
+            (("run", self.model, "--input", f"image={junk}"), "junk.onnx"),
+            (("run", self.model, "--input", "image"), "NAME=VALUE"),
+            (("run", self.model, "--output", f"{a_file}/out"), "file"),
+            (("run", self.model, "--threads", "0"), "threads"),
+            (("run", self.model, "--threads", "-3"), "threads"),
+            (("run", self.model, "--policy", "fast"), "policy"),
+            (("run", self.model, "--passes-off", "no_such_pass"), "no_such_pass"),
+            (("bench", "matmul", "--m", "3"), "--n"),
+            (("bench", "no_such_operator"), "no_such_operator"),
+            (("bench", "matmul", "--m", "-1", "--n", "2", "--k", "3"), "-1"),
+            (("bench", "matmul", "--m", "1", "--n", "2", "--k", "3", "--epilogue", "frob"), "frob"),
+            (("bench", "matmul", "--m", "1", "--n", "2", "--k", "3", "--dtype", "f99"), "f99"),
+            (("bench", "conv2d", "--x", "1,8,4,4", "--w", "8,8,9,9"), "onv"),
+            (("explain", "matmul", "--m", "1", "--n", "2", "--k", "3", "--epilogue", "relu", "--profile", "TPU"), "TPU"),
+            (("ops", "NoSuchThing"), "NoSuchThing"),
+            (("frobnicate",), "frobnicate"),
+        ]
+        for args, word in cases:
+            with self.subTest(args=args):
+                self.assertIn(word, run(*args, ok=False))
+
+    def test_bad_knobs(self):
+        for env, word in (({"OPSNN_THREADS": "0x"}, "OPSNN_THREADS"), ({"OPSNN_MAX_ISA": "mmx"}, "OPSNN_MAX_ISA"),
+                          ({"OPSNN_L1_RESERVE": "7"}, "OPSNN_L1_RESERVE"), ({"OPSNN_NO_SUCH": "1"}, "OPSNN_NO_SUCH")):
+            with self.subTest(env=env):
+                self.assertIn(word, run("info", env=env, ok=False))
+
+
+if __name__ == "__main__":
+    TOOL = sys.argv.pop(1)
+    unittest.main(verbosity=1)
