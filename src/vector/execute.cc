@@ -17,7 +17,7 @@ namespace {
 
 // Scratch of one block, with the blocks read and written directly, takes half of a common L1 (32 KiB); the
 // rest is for the lines that are being prefetched.
-constexpr int64_t kBlockBytes = 16 << 10;
+constexpr int64_t kBlockBytes = 24 << 10;
 constexpr int64_t kElementAlign = 32;  // buffers start on cache lines for any element size
 constexpr int64_t kFlatCols = 48;      // below this many columns, rows are processed together
 constexpr int kMaxArgs = 64;
@@ -203,12 +203,22 @@ class Interpreter {
         v = {to, bc_, 1};
         if (r0_ != 0) break;
         load(0, 0, a.col_stride, to, bc_);
-        for (int64_t r = 1; r < br_; ++r) std::memcpy(to + r * bc_ * size_of(t), to, bc_ * size_of(t));
+        Repeat(to, bc_ * size_of(t), br_);
         break;
       case Load::kExpandCol:
         v = {to, bc_, 1};
-        for (int64_t r = 0; r < br_; ++r) load(r0_ + r, 0, 0, to + r * bc_ * size_of(t), bc_);
+        for (int64_t r = 0; r < br_; ++r) {
+          char* row = to + r * bc_ * size_of(t);
+          load(r0_ + r, 0, 1, row, 1);
+          Repeat(row, size_of(t), bc_);
+        }
         break;
+    }
+  }
+  // Copies of the first `bytes`, `times` in all: the filled part doubles.
+  static void Repeat(char* p, int64_t bytes, int64_t times) {
+    for (int64_t done = 1; done < times; done *= 2) {
+      std::memcpy(p + done * bytes, p, static_cast<size_t>(std::min(done, times - done) * bytes));
     }
   }
   static int64_t size_of(ComputeType t) { return static_cast<int64_t>(SizeOfCompute(t)); }

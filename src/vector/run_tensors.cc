@@ -328,7 +328,6 @@ void RunTensors(const CompiledProgram& p, std::span<const TensorView> inputs,
                 std::span<const TensorView> outputs, int row_rank) {
   assert(static_cast<int>(inputs.size()) == p.num_inputs &&
          static_cast<int>(outputs.size()) == p.num_outputs);
-  assert(row_rank == 0 || p.has_per_row);
   if (row_rank == 0 && !p.has_reduction) {
     RunPointwise(p, inputs, outputs);
   } else {
