@@ -14,19 +14,20 @@ struct Product {
   std::vector<NodeId> nodes;
 };
 
-void Collect(const Rewriter& r, const Graph& g, ValueId v, bool top, Product* p) {
+// Inner products are opened if nobody else needs them, or, with `shared`, if one factor is a scalar.
+void Collect(const Rewriter& r, const Graph& g, ValueId v, bool top, bool shared, Product* p) {
   if (const auto s = r.Scalar(v)) {
     p->scale *= *s;
     return;
   }
   const NodeId n = r.Producer(v, "Mul");
-  // Inner products are opened only if nobody else needs them.
-  if (n < 0 || (!top && !r.SingleUse(v)) || p->nodes.size() > 4) {
+  const bool open = n >= 0 && (top || r.SingleUse(v) || (shared && r.SplitScalar(n)));
+  if (!open || p->nodes.size() > 4) {
     p->factors.push_back(v);
     return;
   }
   p->nodes.push_back(n);
-  for (ValueId in : g.nodes[n].inputs) Collect(r, g, in, false, p);
+  for (ValueId in : g.nodes[n].inputs) Collect(r, g, in, false, shared, p);
 }
 
 // v = x * c or x / (1/c) for a scalar: returns x and c.
@@ -48,7 +49,7 @@ bool IsCube(const Rewriter& r, const Graph& g, ValueId v, ValueId x, std::vector
     return g.nodes[pow].inputs[0] == x && r.Scalar(g.nodes[pow].inputs[1]) == 3.0;
   }
   Product p;
-  Collect(r, g, v, true, &p);
+  Collect(r, g, v, true, false, &p);
   used->insert(used->end(), p.nodes.begin(), p.nodes.end());
   return p.scale == 1 && p.factors == std::vector<ValueId>{x, x, x};
 }
@@ -86,6 +87,24 @@ const char* MatchGate(const Rewriter& r, const Graph& g, ValueId v, ValueId x, s
   return "tanh";
 }
 
+bool TryProduct(Rewriter& r, Graph& g, NodeId mul, bool shared, const op::OpDef* op, PassContext& c) {
+  Product p;
+  Collect(r, g, g.nodes[mul].outputs[0], true, shared, &p);
+  if (p.factors.size() != 2 || !Near(p.scale, 0.5)) return false;
+  for (int i : {0, 1}) {
+    std::vector<NodeId> used = p.nodes;
+    const ValueId x = p.factors[i];
+    const char* form = MatchGate(r, g, p.factors[1 - i], x, &used);
+    if (!form) continue;
+    ++c.matches, ++c.effects;
+    op::Attrs attrs;
+    attrs.Set("approximate", std::string(form));
+    r.Replace(mul, op, {x}, std::move(attrs), used);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Status Gelu(Graph& g, PassContext& c) {
@@ -96,20 +115,8 @@ Status Gelu(Graph& g, PassContext& c) {
   // From the end: the outermost product of a pattern is met before its parts.
   for (NodeId mul = count - 1; mul >= 0; --mul) {
     if (!r.Is(mul, "Mul")) continue;
-    Product p;
-    Collect(r, g, g.nodes[mul].outputs[0], true, &p);
-    if (p.factors.size() != 2 || !Near(p.scale, 0.5)) continue;
-    for (int i : {0, 1}) {
-      std::vector<NodeId> used = p.nodes;
-      const ValueId x = p.factors[i];
-      const char* form = MatchGate(r, g, p.factors[1 - i], x, &used);
-      if (!form) continue;
-      ++c.matches, ++c.effects;
-      op::Attrs attrs;
-      attrs.Set("approximate", std::string(form));
-      r.Replace(mul, op, {x}, std::move(attrs), used);
-      break;
-    }
+    for (bool shared : {false, true})
+      if (TryProduct(r, g, mul, shared, op, c)) break;
   }
   return OkStatus();
 }
