@@ -49,9 +49,23 @@ class Strip {
     for (int64_t row = first; row < last; row += kGroup) {
       const int count = static_cast<int>(std::min<int64_t>(kGroup, last - row));
       std::array<const void*, kGroup> rows;
-      for (int i = 0; i < count; ++i) rows[i] = Row(row + i, i);
+      if (r_.prologue != nullptr && r_.rows.rank() == 1) {
+        ConvertGroup(row, count);
+        for (int i = 0; i < count; ++i) rows[i] = rows_ + i * kStripCols * acc_size_;
+      } else {
+        for (int i = 0; i < count; ++i) rows[i] = Row(row + i, i);
+      }
       CombineRows(r_.op, r_.type, rows.data(), count, acc, cols_);
     }
+  }
+
+  // Rows of equal distance go through the prologue as one block.
+  void ConvertGroup(int64_t row, int count) {
+    const char* from = x_ + (x_offset_ + row * r_.x_row_strides[0]) * x_size_;
+    const vector::BlockArg args[] = {
+        {const_cast<char*>(from), r_.x_dtype, r_.x_row_strides[0], r_.x_col_stride},
+        {rows_, StorageOf(r_.type), kStripCols, 1}};
+    vector::RunBlock(*r_.prologue, count, cols_, args);
   }
 
   // Row `row` in the accumulator's type: in place, or converted into the i-th row of the scratch.

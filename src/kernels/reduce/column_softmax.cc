@@ -11,10 +11,11 @@ namespace {
 
 using vector::BlockArg;
 
-// Two strips of values (x and exp) in half of a 1 MiB L2; at least a cache line of columns, at most what
-// makes per-row overhead vanish.
-constexpr int64_t kStripBytes = 256 << 10;
-constexpr int64_t kMinCols = 16, kMaxCols = 512;
+// The strip is copied before it is worked on: rows of an image often lie a power of two apart, where a second
+// read would find them evicted. It fits L1 where the rows are few; many rows still get whole cache lines of
+// columns, and stay in L2.
+constexpr int64_t kStripBytes = 16 << 10;
+constexpr int64_t kMinCols = 64, kMaxCols = 512;
 
 // acc[c] = the rows' values combined, in the order of ReduceColumns.
 void CombineAll(Combine op, ComputeType type, const char* tile, int64_t row_bytes, int64_t rows, char* acc,
@@ -70,11 +71,12 @@ void ColumnSoftmaxPlan::RunStrip(const char* x, char* y, int64_t cols) const {
   const DType dtype = type_ == ComputeType::kF64 ? DType::kF64 : DType::kF32;
   const int64_t row_bytes = strip_cols_ * static_cast<int64_t>(SizeOf(dtype));
   thread_local AlignedBuffer scratch;
-  const size_t need = static_cast<size_t>((2 * p_.rows + 3) * row_bytes);
+  const size_t need = static_cast<size_t>(((p_.log ? 2 : 1) * p_.rows + 3) * row_bytes);
   if (scratch.bytes() < need) scratch = AlignedBuffer(need);
   char* values = scratch.as<char>();
-  char* exps = values + p_.rows * row_bytes;
-  char *max = exps + p_.rows * row_bytes, *sum = max + row_bytes, *partial = sum + row_bytes;
+  char *max = values + p_.rows * row_bytes, *sum = max + row_bytes, *partial = sum + row_bytes;
+  // Log-softmax needs x again; else e^(x - max) takes its place.
+  char* exps = p_.log ? partial + row_bytes : values;
 
   const BlockArg in = {const_cast<char*>(x), p_.x_dtype, p_.x_row_stride, p_.x_col_stride};
   const BlockArg tile = {values, dtype, strip_cols_, 1}, exp_tile = {exps, dtype, strip_cols_, 1};
