@@ -13,6 +13,8 @@
 namespace opsnn::conv {
 namespace {
 
+constexpr int64_t kSlack = 2 * kMaxPixels;  // floats that a row tile may read behind a row
+
 // Packed weights up to this size stay in L2 beside a chunk of the input, so that all output groups may visit
 // a pixel tile while its input is in L1. Larger weights are walked in the outer loop: each is then read once
 // per chunk.
@@ -41,13 +43,15 @@ struct TileGeometry {
   const TileKernel* kernel = nullptr;
   int pixels = 0;
   int64_t masks = -1;  // index of its first mask, or -1 when every tap of every pixel lies in the image
-  int64_t pixel_offset[kMaxPixels];
-  int64_t out_offset[kMaxPixels];
+  Step step = Step::kTable;
+  int64_t x = 0, y = 0;  // row tiles: offsets of the first pixel; table tiles: 0
+  int64_t table = -1;    // table tiles: index of the first of their input offsets, then their output offsets
 };
 
 // What one task works with; kept by the thread between tasks so that nothing is allocated in the long run.
 struct TaskState {
   std::vector<TileGeometry> tiles;
+  std::vector<int64_t> offsets;
   std::vector<uint32_t> masks;
 };
 
@@ -68,6 +72,7 @@ class DirectRun {
       row_rounds_ = RowsPerTask(s_.oh, RowBytes());
       padded_rows_ = (row_rounds_ - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1;
     }
+    step_ = ChooseStep();
     MakeSegments();
   }
   void Run();
@@ -80,15 +85,24 @@ class DirectRun {
     return (in * plan_.in_step_h + blocks_ * kC0 * s_.ow * plan_.out_step_h) *
            static_cast<int64_t>(sizeof(float));
   }
+  // Row tiles need pixels that are neighbours in input and output alike and never at a border.
+  Step ChooseStep() const {
+    if (plan_.variant == Variant::kPointwise) return Step::kBlock;
+    if (first_layer() && s_.sw == 1) return Step::kOne;
+    if (first_layer() && s_.sw == 2) return Step::kTwo;
+    return Step::kTable;
+  }
   size_t SegmentClass(const OcGroup& g) const { return plan_.variant == Variant::kGrouped ? g.group : 0; }
   void MakeSegments();
   void RunTask(RowRange rows, size_t group_begin, size_t group_end) const;
   const float* CopyPadded(RowRange rows) const;
   void MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskState* state) const;
+  void MakeRowTiles(RowRange rows, int blocks, TaskState* state) const;
   void PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
                    TaskState* state) const;
+  // `next`, `next_floats`: weights to be fetched meanwhile.
   void RunTile(const TileGeometry& tile, const TaskState& state, size_t phase, const OcGroup& g,
-               const float* x) const;
+               const float* x, const float* next = nullptr, int64_t next_floats = 0) const;
   void Finish(RowRange rows, size_t group_begin, size_t group_end) const;
 
   const ConvPlan& plan_;
@@ -97,6 +111,7 @@ class DirectRun {
   Operands ops_;
   int64_t blocks_ = 0, in_blocks_ = 0;
   int64_t rows_ = 0;  // rows of the longest phase
+  Step step_ = Step::kTable;
   // First layer: a padded copy of the input rows under a task, [channel][row][padded_w_].
   int64_t padded_w_ = 0, padded_rows_ = 0, row_rounds_ = 0;
   std::vector<std::vector<Segment>> segments_;  // [class * phases + phase]
@@ -164,8 +179,17 @@ void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) con
         for (const TileGeometry& tile : state.tiles)
           for (size_t g = g0; g < g1; ++g) RunTile(tile, state, ph, plan_.oc_groups[g], x);
       } else {
-        for (size_t g = g0; g < g1; ++g)
-          for (const TileGeometry& tile : state.tiles) RunTile(tile, state, ph, plan_.oc_groups[g], x);
+        for (size_t g = g0; g < g1; ++g) {
+          // Each tile asks for its share of the next group's weights, which come from memory once.
+          const float* next = g + 1 < g1 ? args_.weights + plan_.oc_groups[g + 1].weight_offset[ph] : nullptr;
+          const int64_t share = next ? CeilDiv(weight_floats / static_cast<int64_t>(g1 - g0),
+                                               static_cast<int64_t>(state.tiles.size()))
+                                     : 0;
+          for (size_t i = 0; i < state.tiles.size(); ++i) {
+            RunTile(state.tiles[i], state, ph, plan_.oc_groups[g], x,
+                    next ? next + static_cast<int64_t>(i) * share : nullptr, share);
+          }
+        }
       }
       g0 = g1;
     }
@@ -173,10 +197,12 @@ void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) con
   Finish(rows, group_begin, group_end);
 }
 
-// Copies the input rows under `rows` (of one image) with their padding written out.
+// Copies the input rows under `rows` (of one image) with their padding written out. Behind the last row there
+// is room for what the unused pixels of a tile read.
 const float* DirectRun::CopyPadded(RowRange rows) const {
   float* dst = static_cast<float*>(
-      ThreadScratch(static_cast<size_t>(s_.c * padded_rows_ * padded_w_) * sizeof(float)));
+      ThreadScratch(static_cast<size_t>(s_.c * padded_rows_ * padded_w_ + kSlack) * sizeof(float)));
+  std::fill_n(dst + s_.c * padded_rows_ * padded_w_, kSlack, 0.0f);
   const int64_t n = rows.begin / s_.oh, first = rows.begin % s_.oh * s_.sh - s_.pt;
   const int64_t need = (rows.end - rows.begin - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1;
   // Column j of the copy is input column j - pl.
@@ -202,7 +228,9 @@ const float* DirectRun::CopyPadded(RowRange rows) const {
 // Tiles over the pixels of `rows` in one phase, flattened across rows and images.
 void DirectRun::MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskState* state) const {
   state->tiles.clear();
+  state->offsets.clear();
   state->masks.clear();
+  if (step_ != Step::kTable) return MakeRowTiles(rows, blocks, state);
   // Rows of the range that this phase has: phases may be one row shorter than the longest.
   RowRange have{rows.begin / rows_ * phase.rows + std::min(rows.begin % rows_, phase.rows),
                 rows.end / rows_ * phase.rows + std::min(rows.end % rows_, phase.rows)};
@@ -217,28 +245,60 @@ void DirectRun::MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskSta
   }
 }
 
+// Tiles of neighbouring pixels: of a row (first layer), or of a range of rows of one image (pointwise).
+void DirectRun::MakeRowTiles(RowRange rows, int blocks, TaskState* state) const {
+  for (int64_t r = rows.begin; r < rows.end;) {
+    const int64_t n = r / s_.oh, y = r % s_.oh;
+    const int64_t next = first_layer() ? r + 1 : std::min(rows.end, (n + 1) * s_.oh);
+    const int64_t count = (next - r) * s_.ow;
+    const int64_t x0 =
+        first_layer() ? (r - rows.begin) * s_.sh * padded_w_ : (n * in_blocks_ * s_.oh + y) * s_.ow * kC0;
+    const int64_t y0 = (n * blocks_ * s_.oh + y) * s_.ow * kC0;
+    for (int64_t at = 0; at < count;) {
+      TileGeometry& tile = state->tiles.emplace_back();
+      tile.kernel = &FindTile(plan_.tier, blocks, count - at);
+      tile.pixels = static_cast<int>(std::min<int64_t>(tile.kernel->pixels, count - at));
+      // Row tiles read all their pixels: in an image, a partly filled one would leave it at the end.
+      if (!first_layer() && (!tile.kernel->block || tile.pixels < tile.kernel->pixels)) {
+        PlacePixels(plan_.phases[0], rows, r * s_.ow + at, &tile, state);
+      } else {
+        tile.step = step_;
+        tile.x = x0 + at * static_cast<int64_t>(step_);
+        tile.y = y0 + at * kC0;
+      }
+      at += tile.pixels;
+    }
+    r = next;
+  }
+}
+
 void DirectRun::PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
                             TaskState* state) const {
   int64_t x = first % phase.cols, y = first / phase.cols % phase.rows, n = first / phase.cols / phase.rows;
   int64_t ys[kMaxPixels], xs[kMaxPixels];
+  const int in_tile = tile->kernel->pixels;
+  tile->table = static_cast<int64_t>(state->offsets.size());
+  state->offsets.resize(state->offsets.size() + 2 * static_cast<size_t>(in_tile));
+  int64_t* pixel_offset = state->offsets.data() + tile->table;
+  int64_t* out_offset = pixel_offset + in_tile;
   for (int p = 0; p < tile->pixels; ++p) {
     ys[p] = y * plan_.in_step_h;
     xs[p] = x * plan_.in_step_w;
     if (first_layer()) {
-      tile->pixel_offset[p] = (y - rows.begin % s_.oh) * s_.sh * padded_w_ + xs[p];
+      pixel_offset[p] = (y - rows.begin % s_.oh) * s_.sh * padded_w_ + xs[p];
     } else {
-      tile->pixel_offset[p] = (n * in_blocks_ * s_.h * s_.w + ys[p] * s_.w + xs[p]) * kC0;
+      pixel_offset[p] = (n * in_blocks_ * s_.h * s_.w + ys[p] * s_.w + xs[p]) * kC0;
     }
     const int64_t oy = phase.py + y * plan_.out_step_h, ox = phase.px + x * plan_.out_step_w;
-    tile->out_offset[p] = ((n * blocks_ * s_.oh + oy) * s_.ow + ox) * kC0;
+    out_offset[p] = ((n * blocks_ * s_.oh + oy) * s_.ow + ox) * kC0;
     if (++x == phase.cols) {
       x = 0;
       if (++y == phase.rows) y = 0, ++n;
     }
   }
   for (int p = tile->pixels; p < tile->kernel->pixels; ++p) {
-    tile->pixel_offset[p] = tile->pixel_offset[0];
-    tile->out_offset[p] = tile->out_offset[0];
+    pixel_offset[p] = pixel_offset[0];
+    out_offset[p] = out_offset[0];
     ys[p] = ys[0], xs[p] = xs[0];
   }
   if (first_layer() || plan_.variant == Variant::kPointwise) return;
@@ -263,32 +323,40 @@ void DirectRun::PlacePixels(const Phase& phase, const RowRange& rows, int64_t fi
 }
 
 void DirectRun::RunTile(const TileGeometry& tile, const TaskState& state, size_t phase, const OcGroup& g,
-                        const float* x) const {
+                        const float* x, const float* next, int64_t next_floats) const {
   const std::vector<Segment>& segments = segments_[SegmentClass(g) * plan_.phases.size() + phase];
   TileArgs t;
-  t.x = first_layer() ? x : x + g.c_begin / kC0 * s_.h * s_.w * kC0;
-  t.pixel_offset = tile.pixel_offset;
+  t.x = x + tile.x + (first_layer() ? 0 : g.c_begin / kC0 * s_.h * s_.w * kC0);
+  if (tile.table >= 0) {
+    t.pixel_offset = state.offsets.data() + tile.table;
+    t.out_offset = t.pixel_offset + tile.kernel->pixels;
+  }
   t.segments = segments.data();
   t.num_segments = static_cast<int64_t>(segments.size());
   t.masks = tile.masks < 0 ? nullptr : state.masks.data() + tile.masks;
   t.weights = args_.weights + g.weight_offset[phase];
   t.bias = ops_.bias ? ops_.bias + g.block * kC0 : nullptr;
   t.block_stride = s_.oh * s_.ow * kC0;
-  t.y = ops_.y + g.block * t.block_stride;
-  t.residual = args_.residual ? args_.residual + g.block * t.block_stride : nullptr;
-  t.out_offset = tile.out_offset;
+  t.y = ops_.y + g.block * t.block_stride + tile.y;
+  t.residual = args_.residual ? args_.residual + g.block * t.block_stride + tile.y : nullptr;
   t.pixels = tile.pixels;
   t.lane_begin = g.lane_begin;
   t.lane_end = g.lane_end;
   t.act = args_.epilogue.act;
   t.act_imm[0] = args_.epilogue.act_imm[0];
   t.act_imm[1] = args_.epilogue.act_imm[1];
-  tile.kernel->run(t);
+  if (next) {
+    constexpr int64_t kLine = 64;
+    t.prefetch = reinterpret_cast<const char*>(next);
+    t.prefetch_bytes =
+        CeilDiv(CeilDiv(next_floats * static_cast<int64_t>(sizeof(float)), t.num_segments), kLine) * kLine;
+  }
+  tile.kernel->For(tile.step)(t);
   if (IsRegisterAct(t.act)) return;
   for (int b = 0; b < g.blocks; ++b) {
     for (int p = 0; p < t.pixels; ++p) {
-      ActPass(t.act, t.act_imm, t.y + b * t.block_stride + t.out_offset[p] + t.lane_begin,
-              t.lane_end - t.lane_begin);
+      const int64_t at = t.out_offset ? t.out_offset[p] : int64_t{p} * kC0;
+      ActPass(t.act, t.act_imm, t.y + b * t.block_stride + at + t.lane_begin, t.lane_end - t.lane_begin);
     }
   }
 }

@@ -24,7 +24,9 @@ struct Segment {
 
 struct TileArgs {
   const float* x = nullptr;
-  const int64_t* pixel_offset = nullptr;  // per pixel, floats from x; pixels past `pixels` repeat a valid one
+  // Table tiles: per pixel, floats from x; pixels past `pixels` repeat a valid one. Row tiles: null, pixel p
+  // lies at x + p * step.
+  const int64_t* pixel_offset = nullptr;
   const Segment* segments = nullptr;
   int64_t num_segments = 0;
   const uint32_t* masks = nullptr;  // per tap: bit p set when pixel p lies inside the image; null: all inside
@@ -32,18 +34,30 @@ struct TileArgs {
   const float* bias = nullptr;      // [blocks][kC0] or null
   float* y = nullptr;
   const float* residual = nullptr;
-  const int64_t* out_offset = nullptr;  // per pixel, floats from y and residual
-  int64_t block_stride = 0;             // floats between output blocks
-  int pixels = 0;                       // pixels stored
-  int lane_begin = 0, lane_end = kC0;   // lanes stored (whole blocks unless groups share one)
+  const int64_t* out_offset =
+      nullptr;               // table tiles: per pixel, floats from y and residual; else pixel p at p * kC0
+  int64_t block_stride = 0;  // floats between output blocks
+  int pixels = 0;            // pixels stored
+  int lane_begin = 0, lane_end = kC0;  // lanes stored (whole blocks unless groups share one)
   vector::RegAct act = vector::RegAct::kNone;
   float act_imm[2] = {0, 0};
+  // Memory that the next output group will read: `prefetch_bytes` of it are asked for per segment.
+  const char* prefetch = nullptr;
+  int64_t prefetch_bytes = 0;
 };
 using TileFn = void (*)(const TileArgs&);
 
+// How a tile finds its pixels: through the table, or at a constant distance that the compiler sees (floats).
+enum class Step : uint8_t { kTable = 0, kOne = 1, kTwo = 2, kBlock = kC0 };
+
 struct TileKernel {
   int blocks = 0, pixels = 0;
-  TileFn run = nullptr;
+  TileFn table = nullptr;
+  TileFn block = nullptr;               // neighbouring pixels of a blocked image: pointwise convolution
+  TileFn one = nullptr, two = nullptr;  // neighbouring pixels of a plane, or every other one: first layer
+  TileFn For(Step s) const {
+    return s == Step::kTable ? table : s == Step::kBlock ? block : s == Step::kOne ? one : two;
+  }
 };
 
 // The register shapes of a tier, by file; fewest blocks, then fewest pixels first.

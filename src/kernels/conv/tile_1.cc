@@ -15,12 +15,12 @@ namespace opsnn::conv::HWY_NAMESPACE {
 // Fewest pixels first.
 std::span<const TileKernel> Tiles1() {
 #if HWY_MAX_BYTES >= 64
-  static constexpr TileKernel k[] = {
-      {1, 1, Tile<1, 1>}, {1, 4, Tile<1, 4>}, {1, 7, Tile<1, 7>}, {1, 14, Tile<1, 14>}, {1, 28, Tile<1, 28>}};
+  static constexpr TileKernel k[] = {MakeTile<1, 1, 7>(), MakeTile<1, 4, 7>(), MakeTile<1, 7>(),
+                                     MakeTile<1, 14>(), MakeTile<1, 28>()};
 #elif HWY_MAX_BYTES >= 32
-  static constexpr TileKernel k[] = {{1, 1, Tile<1, 1>}, {1, 3, Tile<1, 3>}, {1, 6, Tile<1, 6>}};
+  static constexpr TileKernel k[] = {MakeTile<1, 1, 3>(), MakeTile<1, 3>(), MakeTile<1, 6>()};
 #else
-  static constexpr TileKernel k[] = {{1, 1, Tile<1, 1>}, {1, 2, Tile<1, 2>}};
+  static constexpr TileKernel k[] = {MakeTile<1, 1, 2>(), MakeTile<1, 2>()};
 #endif
   return k;
 }
