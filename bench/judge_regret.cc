@@ -1,0 +1,217 @@
+// How good are the judge's verdicts on this machine? For each (chain, shape, threads) point the fused and the
+// split form of a matrix product with a pointwise tail are measured in turns; the table shows what the cost
+// model predicted for each, the verdict, and the regret: time of the chosen form over the better one.
+//
+//   judge_regret [runs]     medians of that many runs, default 31
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/parallel.h"
+#include "isa/tier.h"
+#include "kernels/gemm/gemm.h"
+#include "plan/gemm_blocking.h"
+#include "plan/judge.h"
+#include "vector/run.h"
+
+namespace opsnn {
+namespace {
+
+struct Chain {
+  std::string name;
+  Program program;
+  int full_operands = 0;
+};
+
+Chain Unary(StageOp op) {
+  ProgramBuilder b;
+  b.Output(b.Unary(op, b.Input()));
+  return {Info(op).name, std::move(b).Build(), 0};
+}
+
+Chain AddThen(StageOp op) {
+  ProgramBuilder b;
+  const SlotId x = b.Input(), y = b.Input();
+  b.Output(b.Unary(op, b.Binary(StageOp::kAdd, x, y)));
+  return {std::string("add+") + Info(op).name, std::move(b).Build(), 1};
+}
+
+// A gate: x * sigmoid(y), then a rational tail long enough to strain a block's slots.
+Chain Long() {
+  ProgramBuilder b;
+  const SlotId x = b.Input(), y = b.Input();
+  SlotId v = b.Binary(StageOp::kMul, x, b.Unary(StageOp::kSigmoid, y));
+  for (int i = 0; i < 6; ++i) v = b.Binary(StageOp::kAdd, b.Unary(StageOp::kTanh, v), x);
+  b.Output(v);
+  return {"long", std::move(b).Build(), 1};
+}
+
+struct Point {
+  int64_t m, n, k, batch;
+};
+
+double Median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+class Pair {
+ public:
+  Pair(const Chain& chain, const Point& s, int threads) : chain_(chain), s_(s) {
+    const int64_t elements = s.m * s.n * s.batch;
+    a_ = Filled(s.m * s.k * s.batch);
+    b_ = Filled(s.k * s.n * s.batch);
+    c_ = Filled(elements);
+    out_ = Filled(elements);
+    other_ = Filled(elements);
+    whole_ = *vector::Compile(chain.program);
+    Prepare(threads);
+  }
+
+  void Fused() { gemm::Run(fused_); }
+  void Split() {
+    gemm::Run(split_);
+    const Dims dims{s_.batch, s_.m, s_.n};
+    const TensorView in[2] = {TensorView::Contiguous(c_.data(), DType::kF32, dims),
+                              TensorView::Contiguous(other_.data(), DType::kF32, dims)};
+    const TensorView out[1] = {TensorView::Contiguous(out_.data(), DType::kF32, dims)};
+    vector::RunTensors(*whole_, {in, static_cast<size_t>(1 + chain_.full_operands)}, out);
+  }
+
+ private:
+  static AlignedBuffer Filled(int64_t n) {
+    AlignedBuffer b(static_cast<size_t>(n) * sizeof(float));
+    for (int64_t i = 0; i < n; ++i) b.as<float>()[i] = static_cast<float>(i % 97 - 48) / 48;
+    return b;
+  }
+
+  void Prepare(int threads) {
+    gemm::Params p;
+    p.m = s_.m, p.n = s_.n, p.k = s_.k, p.batch = s_.batch;
+    p.a = {a_.data(), DType::kF32, s_.k, 1, s_.m * s_.k};
+    p.b = {b_.data(), DType::kF32, s_.n, 1, s_.k * s_.n};
+    p.c_row_stride = s_.n;
+    p.c_batch_stride = s_.m * s_.n;
+    const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
+    const device::DeviceProfile& host = device::HostProfile();
+    const plan::GemmBlocking g =
+        plan::PlanGemmBlocking({s_.m, s_.n, s_.k, s_.batch}, {tile.mr, tile.nr}, threads, host);
+    p.blocking.mc = g.mc;
+    p.blocking.kc = g.kc;
+    split_ = p;
+    split_.c = c_.as<float>();
+    fused_ = p;
+    const bool columns[2] = {false, false};
+    const vector::EpilogueSplit e =
+        vector::SplitEpilogue(chain_.program, {columns, static_cast<size_t>(1 + chain_.full_operands)});
+    fused_.epilogue.act = e.act;
+    std::copy(e.act_imm, e.act_imm + 2, fused_.epilogue.act_imm);
+    if (!e.rest) {
+      fused_.c = out_.as<float>();
+      return;
+    }
+    rest_ = *vector::Compile(e.rest_program);
+    const int64_t batch_stride = s_.m * s_.n;
+    for (size_t i = 0; i < e.rest_inputs.size(); ++i) {
+      args_.push_back({other_.data(), DType::kF32, batch_stride, 0, s_.n, 1});
+    }
+    args_.push_back({out_.data(), DType::kF32, batch_stride, 0, s_.n, 1});
+    fused_.epilogue.program = rest_.get();
+    fused_.epilogue.args = args_;
+  }
+
+  const Chain& chain_;
+  Point s_;
+  AlignedBuffer a_, b_, c_, out_, other_;
+  gemm::Params fused_, split_;
+  std::shared_ptr<const vector::CompiledProgram> whole_, rest_;
+  std::vector<vector::EpilogueArg> args_;
+};
+
+// Medians of both forms in microseconds, measured in turns. Short ones are repeated within a run.
+std::pair<double, double> Measure(Pair& pair, int runs) {
+  using Clock = std::chrono::steady_clock;
+  auto time = [](auto&& body, int repeats) {
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < repeats; ++i) body();
+    return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / repeats;
+  };
+  pair.Split();
+  pair.Fused();
+  constexpr double kRunMicroseconds = 200;
+  const int repeats =
+      std::clamp(static_cast<int>(kRunMicroseconds / time([&] { pair.Fused(); }, 1)), 1, 1000);
+  std::vector<double> fused, split;
+  for (int i = 0; i < runs; ++i) {
+    fused.push_back(time([&] { pair.Fused(); }, repeats));
+    split.push_back(time([&] { pair.Split(); }, repeats));
+  }
+  return {Median(fused), Median(split)};
+}
+
+const Point kPoints[] = {
+    {16, 16, 16, 1},    {64, 64, 64, 1},      {64, 64, 64, 64},   {128, 128, 128, 1}, {256, 256, 256, 1},
+    {512, 512, 512, 1}, {1024, 1024, 256, 1}, {1, 4096, 1024, 1}, {8, 4096, 64, 1},   {4096, 16, 64, 1},
+    {3136, 64, 64, 1},  {12544, 32, 16, 1},   {12544, 16, 8, 1},  {2048, 2048, 8, 1}, {2048, 2048, 64, 1},
+    {128, 768, 768, 1}, {128, 3072, 768, 1},  {16, 16, 16, 1024}, {128, 128, 64, 96}, {4096, 4096, 32, 1},
+};
+
+int Main(int runs) {
+  const device::DeviceProfile& host = device::HostProfile();
+  std::vector<Chain> chains;
+  chains.push_back(Unary(StageOp::kRelu));
+  chains.push_back(Unary(StageOp::kGeluErf));
+  chains.push_back(AddThen(StageOp::kRelu));
+  chains.push_back(Long());
+  double log_regret = 0, worst = 1, log_error = 0;
+  int points = 0, split_wins = 0, fuse_wins = 0;
+  printf("%-10s %-22s thr  %10s %10s %6s | %10s %10s %6s  verdict regret\n", "chain", "shape", "fused us",
+         "split us", "s/f", "predicted", "predicted", "s/f");
+  for (int threads : {1, NumThreads()}) {
+    ScopedThreadLimit limit(threads);
+    for (const Chain& chain : chains) {
+      for (const Point& s : kPoints) {
+        plan::ContractionEdge e;
+        e.chain = "matmul+" + chain.name;
+        e.m = s.m, e.n = s.n, e.k = s.k, e.batch = s.batch;
+        e.tail = &chain.program;
+        e.full_operands = chain.full_operands;
+        e.threads = threads;
+        const plan::Decision d = plan::JudgeContraction(e, host, Knobs{});
+        Pair pair(chain, s, threads);
+        auto [fused, split] = Measure(pair, runs);
+        auto regret = [&] { return (plan::Fuses(d) ? fused : split) / std::min(fused, split); };
+        if (regret() > 1.05) std::tie(fused, split) = Measure(pair, runs);  // offenders again
+        const std::string shape = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" +
+                                  std::to_string(s.k) + (s.batch > 1 ? " b" + std::to_string(s.batch) : "");
+        printf("%-10s %-22s %3d  %10.2f %10.2f %6.3f | %10.2f %10.2f %6.3f  %-6s  %.3f\n", chain.name.c_str(),
+               shape.c_str(), threads, fused, split, split / fused, d.time_fused_us, d.time_split_us,
+               d.time_split_us / d.time_fused_us, plan::Name(d.verdict), regret());
+        ++points;
+        log_regret += std::log(regret());
+        worst = std::max(worst, regret());
+        log_error += std::fabs(std::log(d.time_fused_us / fused));
+        split_wins += fused > 1.05 * split;
+        fuse_wins += split > 1.05 * fused;
+      }
+    }
+    if (NumThreads() == 1) break;
+  }
+  printf(
+      "%d points: regret geometric mean %.4f, worst %.3f; splitting wins by 5 %% in %d, fusing in %d; "
+      "predicted time "
+      "off by a factor of %.2f in the geometric mean\n",
+      points, std::exp(log_regret / points), worst, split_wins, fuse_wins, std::exp(log_error / points));
+  return 0;
+}
+
+}  // namespace
+}  // namespace opsnn
+
+int main(int argc, char** argv) { return opsnn::Main(argc > 1 ? std::max(1, std::atoi(argv[1])) : 31); }
