@@ -17,6 +17,12 @@ file(WRITE ${PROJECT_BINARY_DIR}/opsnnConfig.cmake
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/opsnnConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/opsnnConfig.cmake ${PROJECT_BINARY_DIR}/opsnnConfigVersion.cmake
         DESTINATION lib64/cmake/opsnn)
+# CMake on Debian does not look into lib64; it does look into share/cmake.
+foreach(f opsnnConfig opsnnConfigVersion)
+  file(WRITE ${PROJECT_BINARY_DIR}/share/${f}.cmake
+       "include(\"\${CMAKE_CURRENT_LIST_DIR}/../../../lib64/cmake/opsnn/${f}.cmake\")\n")
+  install(FILES ${PROJECT_BINARY_DIR}/share/${f}.cmake DESTINATION share/cmake/opsnn)
+endforeach()
 
 configure_file(${PROJECT_SOURCE_DIR}/cmake/opsnn.pc.in ${PROJECT_BINARY_DIR}/opsnn.pc @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/ascendcl.pc.in ${PROJECT_BINARY_DIR}/ascendcl.pc @ONLY)
