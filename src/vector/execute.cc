@@ -11,6 +11,7 @@
 #include "isa/tier.h"
 #include "vector/compiled.h"
 #include "vector/convert.h"
+#include "vector/transpose_tile.h"
 
 namespace opsnn::vector {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 // rest is for the lines that are being prefetched.
 constexpr int64_t kBlockBytes = 24 << 10;
 constexpr int64_t kElementAlign = 32;  // buffers start on cache lines for any element size
+constexpr int64_t kSplatCols = 8;      // ... unless values that repeat along the row need spreading out
 constexpr int64_t kFlatCols = 48;      // below this many columns, rows are processed together
 constexpr int kMaxArgs = 64;
 
@@ -81,6 +83,13 @@ class Interpreter {
     return by_row ? Load::kPerRow : by_col ? Load::kPerCol : Load::kScalar;
   }
 
+  bool ReadsRowValues() const {
+    for (int i = 0; i < p_.num_inputs; ++i) {
+      if (args_[i].row_stride != 0 && args_[i].col_stride == 0) return true;
+    }
+    return false;
+  }
+
   bool OutputIsDirect(int o) const {
     const BlockArg& a = args_[p_.num_inputs + o];
     const SlotId slot = p_.program.outputs[o];
@@ -95,7 +104,7 @@ class Interpreter {
   }
 
   void Bind() {
-    flat_ = !p_.has_per_row && rows_ > 1 && cols_ < kFlatCols;
+    flat_ = !p_.has_per_row && rows_ > 1 && cols_ < kFlatCols && !(cols_ >= kSplatCols && ReadsRowValues());
     int64_t buffers = p_.num_buffers, scratch_used = 0;
     for (const SlotPlan& s : p_.slots) scratch_used += s.buffer >= 0 && !s.per_row;
     for (int o = 0; o < p_.num_outputs; ++o) {
@@ -193,7 +202,11 @@ class Interpreter {
         break;
       case Load::kFull:
         v = {to, bc_, 1};
-        if (a.row_stride == bc_ * a.col_stride) {
+        if (a.row_stride == 1 && a.col_stride > 1 && SameRepresentation(a.dtype, t) &&
+            t == ComputeType::kF32) {
+          TransposeTile(reinterpret_cast<const float*>(Address(a, r0_, c0_)), a.col_stride,
+                        reinterpret_cast<float*>(to), bc_, br_, bc_);
+        } else if (a.row_stride == bc_ * a.col_stride) {
           load(r0_, c0_, a.col_stride, to, br_ * bc_);
         } else {
           for (int64_t r = 0; r < br_; ++r) load(r0_ + r, c0_, a.col_stride, to + r * bc_ * size_of(t), bc_);
@@ -329,6 +342,12 @@ class Interpreter {
                      const_cast<char*>(Address(a, r0_ + r, 0)), 1, 1);
       }
       return;
+    }
+    if (v.step == 1 && a.row_stride == 1 && a.col_stride > 1 && a.dtype == DType::kF32 &&
+        s.type == ComputeType::kF32) {
+      return TransposeTile(static_cast<const float*>(v.data), v.row_stride,
+                           reinterpret_cast<float*>(const_cast<char*>(Address(a, r0_, c0_))), a.col_stride,
+                           bc_, br_);
     }
     for (int64_t r = 0; r < br_; ++r) {
       const char* src = static_cast<const char*>(v.data) + r * v.row_stride * size;

@@ -102,6 +102,37 @@ TEST_P(ModesTier, TemplatesEqualTheInterpreter) {
   }
 }
 
+// The same bits when the rows lie in the columns of memory, for template and interpreter.
+TEST_P(ModesTier, RowsInColumns) {
+  Rng rng;
+  for (const RowCase& c : RowCases()) {
+    if (c.vectors != 0 || c.statistics != 0) continue;
+    const auto compiled = Compile(c.program).value();
+    for (int64_t cols : {1, 3, 4, 17, 100}) {
+      const int64_t rows = rng.Int(1, 40), stride = rows + rng.Int(0, 3);
+      const std::vector<float> x = RandomFloats(rng, rows * cols);
+      std::vector<float> turned(cols * stride), y(rows * cols), y2(cols * stride);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < cols; ++i) turned[i * stride + r] = x[r * cols + i];
+      }
+      const BlockArg dense[] = {{const_cast<float*>(x.data()), DType::kF32, cols, 1},
+                                {y.data(), DType::kF32, cols, 1}};
+      const BlockArg columns[] = {{turned.data(), DType::kF32, 1, stride},
+                                  {y2.data(), DType::kF32, 1, stride}};
+      Execute(*compiled, rows, cols, dense, {});
+      for (bool use_templates : {true, false}) {
+        Execute(*compiled, rows, cols, columns, {false, use_templates});
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t i = 0; i < cols; ++i) {
+            ASSERT_EQ(std::bit_cast<uint32_t>(y2[i * stride + r]), std::bit_cast<uint32_t>(y[r * cols + i]))
+                << c.name;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Modes, HalfRowsAndEdges) {
   // Large means, as the operators' users report them: two passes keep the variance.
   const float x[] = {5000, 5001, 5002, 5003};

@@ -2,14 +2,17 @@
 // scratch.
 #include "vector/row_template.h"
 
+#include <algorithm>
+
 #include "base/buffer.h"
 #include "vector/compiled.h"
 #include "vector/convert.h"
+#include "vector/transpose_tile.h"
 
 namespace opsnn::vector {
 namespace {
 
-// One row of f32 for input and output each, and gamma and beta converted once; grows and stays.
+// Rows of f32 for input and output, gamma and beta converted; grows and stays.
 float* RowScratch(size_t floats) {
   static thread_local AlignedBuffer buffer;
   if (buffer.bytes() < floats * sizeof(float)) buffer = AlignedBuffer(floats * sizeof(float) * 3 / 2);
@@ -19,6 +22,28 @@ float* RowScratch(size_t floats) {
 bool IsDenseF32(const BlockArg& a) { return a.dtype == DType::kF32 && a.col_stride == 1; }
 char* Row(const BlockArg& a, int64_t r) {
   return static_cast<char*>(a.data) + r * a.row_stride * static_cast<int64_t>(SizeOf(a.dtype));
+}
+
+bool LiesInColumns(const BlockArg& a) {
+  return a.dtype == DType::kF32 && a.row_stride == 1 && a.col_stride > 1;
+}
+
+// n rows from r on as dense f32 rows in `to`.
+void GatherRows(const BlockArg& a, int64_t r, int64_t n, int64_t cols, float* to) {
+  if (LiesInColumns(a)) {
+    return TransposeTile(reinterpret_cast<const float*>(Row(a, r)), a.col_stride, to, cols, n, cols);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    LoadConvert(a.dtype, Row(a, r + i), a.col_stride, ComputeType::kF32, to + i * cols, cols);
+  }
+}
+void ScatterRows(const float* from, const BlockArg& a, int64_t r, int64_t n, int64_t cols) {
+  if (LiesInColumns(a)) {
+    return TransposeTile(from, cols, reinterpret_cast<float*>(Row(a, r)), a.col_stride, cols, n);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    StoreConvert(ComputeType::kF32, from + i * cols, a.dtype, Row(a, r + i), a.col_stride, cols);
+  }
 }
 
 }  // namespace
@@ -35,7 +60,7 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
   const BlockArg* gamma = t.norm.gamma ? &args[next++] : nullptr;
   const BlockArg* beta = t.norm.beta ? &args[next++] : nullptr;
   const BlockArg& y = args[next++];
-  if (x.col_stride != 1 || y.col_stride != 1) return false;
+  if (y.col_stride == 0 && cols > 1) return false;
   if (SizeOf(x.dtype) == 8 || SizeOf(y.dtype) == 8) return false;
   for (const BlockArg* v : {gamma, beta}) {
     if (v != nullptr && (v->row_stride != 0 || v->col_stride != 1)) return false;
@@ -48,16 +73,19 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
     if (mean != nullptr) a.mean = static_cast<float*>(mean->data), a.mean_stride = mean->row_stride;
   }
 
-  float* scratch = RowScratch(static_cast<size_t>(cols) * 4 + 64);
+  // Rows that lie in columns are worked on by the cache line.
+  constexpr int64_t kLineRows = 16;
+  const int64_t group = LiesInColumns(x) || LiesInColumns(y) ? std::min(kLineRows, rows) : 1;
+  float* scratch = RowScratch(static_cast<size_t>(cols) * (2 * group + 3) + 64);
   auto vector_of = [&](const BlockArg* v, float* to) -> const float* {
     if (v == nullptr || v->dtype == DType::kF32)
       return v == nullptr ? nullptr : static_cast<const float*>(v->data);
     LoadConvert(v->dtype, v->data, 1, ComputeType::kF32, to, cols);
     return to;
   };
-  a.scratch = scratch;
-  a.gamma = vector_of(gamma, scratch + 2 * cols);
-  a.beta = vector_of(beta, scratch + 3 * cols);
+  a.gamma = vector_of(gamma, scratch);
+  a.beta = vector_of(beta, scratch + cols);
+  a.scratch = scratch + 2 * cols;
   if (IsDenseF32(x) && IsDenseF32(y)) {
     a.x = static_cast<const float*>(x.data), a.x_stride = x.row_stride;
     a.y = static_cast<float*>(y.data), a.y_stride = y.row_stride;
@@ -66,18 +94,20 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
     RunRowTemplate(a);
     return true;
   }
-  a.rows = 1;
-  for (int64_t r = 0; r < rows; ++r) {
-    a.x = scratch;
+  float *x_rows = scratch + 3 * cols, *y_rows = x_rows + group * cols;
+  for (int64_t r = 0; r < rows; r += group) {
+    a.rows = std::min(group, rows - r);
+    a.x = x_rows, a.x_stride = cols;
     if (IsDenseF32(x))
-      a.x = reinterpret_cast<const float*>(Row(x, r));
+      a.x = reinterpret_cast<const float*>(Row(x, r)), a.x_stride = x.row_stride;
     else
-      LoadConvert(x.dtype, Row(x, r), 1, ComputeType::kF32, scratch, cols);
-    a.y = IsDenseF32(y) ? reinterpret_cast<float*>(Row(y, r)) : scratch + cols;
+      GatherRows(x, r, a.rows, cols, x_rows);
+    a.y = y_rows, a.y_stride = cols;
+    if (IsDenseF32(y)) a.y = reinterpret_cast<float*>(Row(y, r)), a.y_stride = y.row_stride;
     RunRowTemplate(a);
-    if (!IsDenseF32(y)) StoreConvert(ComputeType::kF32, a.y, y.dtype, Row(y, r), 1, cols);
-    if (a.mean != nullptr) a.mean += a.mean_stride;
-    if (a.rstd != nullptr) a.rstd += a.rstd_stride;
+    if (!IsDenseF32(y)) ScatterRows(y_rows, y, r, a.rows, cols);
+    if (a.mean != nullptr) a.mean += a.rows * a.mean_stride;
+    if (a.rstd != nullptr) a.rstd += a.rows * a.rstd_stride;
   }
   return true;
 }
