@@ -112,10 +112,8 @@ class Pair {
         vector::SplitEpilogue(chain_.program, {columns, static_cast<size_t>(1 + chain_.full_operands)});
     fused_.epilogue.act = e.act;
     std::copy(e.act_imm, e.act_imm + 2, fused_.epilogue.act_imm);
-    if (!e.rest) {
-      fused_.c = out_.as<float>();
-      return;
-    }
+    fused_.c = out_.as<float>();  // the chain then works on it in place
+    if (!e.rest) return;
     rest_ = *vector::Compile(e.rest_program);
     const int64_t batch_stride = s_.m * s_.n;
     for (size_t i = 0; i < e.rest_inputs.size(); ++i) {

@@ -113,8 +113,10 @@ double ReadMicroseconds(int64_t bytes, Level l, const DeviceProfile& p, int core
   return MoveMicroseconds(bytes, l, false, p, cores);
 }
 
-double WriteMicroseconds(int64_t bytes, Level l, const DeviceProfile& p, int cores) {
-  return MoveMicroseconds(bytes, l, true, p, cores);
+double WriteMicroseconds(int64_t bytes, Level l, const DeviceProfile& p, int cores, bool streaming) {
+  // Memory's rate is that of reading; the caches' write rates already hold the read that comes first.
+  const double lines_moved = p.is_host() && l == Level::kHbm && !streaming ? 2 : 1;
+  return lines_moved * MoveMicroseconds(bytes, l, true, p, cores);
 }
 
 double VectorMicroseconds(double instructions_per_element, int64_t elements, DType dtype,

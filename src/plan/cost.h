@@ -27,9 +27,11 @@ double CubeMicroseconds(const MatrixShape& s, const Tile& t, bool loads_ahead, c
 // Blocks that the busiest core works through.
 double BlocksPerCore(const MatrixShape& s, const Tile& t, int cores);
 
-// Moving bytes between a level and the vector units, all cores together.
+// Moving bytes between a level and the vector units, all cores together. Stores that stream past the caches
+// write each line once; plain ones on the host read it first.
 double ReadMicroseconds(int64_t bytes, Level l, const device::DeviceProfile& p, int cores);
-double WriteMicroseconds(int64_t bytes, Level l, const device::DeviceProfile& p, int cores);
+double WriteMicroseconds(int64_t bytes, Level l, const device::DeviceProfile& p, int cores,
+                         bool streaming = false);
 // The arithmetic of a program over this many elements.
 double VectorMicroseconds(double instructions_per_element, int64_t elements, DType dtype,
                           const device::DeviceProfile& p, int cores);

@@ -17,7 +17,8 @@ using device::DeviceProfile;
 double PassMicroseconds(double instructions, int64_t elements, DType dtype, int64_t read, int64_t written,
                         const DeviceProfile& p, int cores) {
   const Level level = LevelOf(read + written, cores, p);
-  const double moves = ReadMicroseconds(read, level, p, cores) + WriteMicroseconds(written, level, p, cores);
+  const double moves =
+      ReadMicroseconds(read, level, p, cores) + WriteMicroseconds(written, level, p, cores, true);
   return Overlapped(moves, VectorMicroseconds(instructions, elements, dtype, p, cores));
 }
 

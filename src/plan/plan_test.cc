@@ -281,6 +281,19 @@ TEST(Judge, LevelOfTheIntermediateMatters) {
   EXPECT_EQ(level(65536), "HBM");
 }
 
+TEST(Judge, ColdOperandsInShortRowsAreSplit) {
+  const DeviceProfile p = TestHost();
+  const Program tail = AddRelu();
+  ContractionEdge e = Gemm(4096, 4096, 32, 1, tail);
+  e.full_operands = 1;
+  EXPECT_EQ(JudgeContraction(e, p, Knobs{}).verdict, Verdict::kSplit);
+  e.kind = ContractionKind::kConv;  // its blocks are contiguous
+  EXPECT_EQ(JudgeContraction(e, p, Knobs{}).verdict, Verdict::kFuse);
+  e = Gemm(512, 512, 512, 1, tail);  // stays in the caches
+  e.full_operands = 1;
+  EXPECT_EQ(JudgeContraction(e, p, Knobs{}).verdict, Verdict::kFuse);
+}
+
 TEST(Judge, DepthwiseGainsMost) {
   const DeviceProfile p = TestHost();
   const Program tail = AddRelu();
