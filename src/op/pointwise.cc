@@ -19,16 +19,22 @@ std::vector<DType> InputDTypes(InputDescs inputs) {
   return types;
 }
 
-// The layout of a call: that of the operands with more than one element.
-Layout CommonLayout(InputDescs inputs, const TensorDesc* out) {
-  if (out != nullptr && out->layout.format == Format::kNC1HWC0) return out->layout;
-  for (const TensorDesc* x : inputs) {
-    if (x != nullptr && x->layout.format == Format::kNC1HWC0) return x->layout;
-  }
-  return out != nullptr ? out->layout : Layout{};
+// Stored in the order of the logical dims.
+bool IsLogical(const Layout& layout) {
+  return layout.format == Format::kND || layout.format == Format::kNCHW;
 }
 
 }  // namespace
+
+Layout CommonLayout(InputDescs inputs, std::span<const TensorDesc> outputs) {
+  for (const TensorDesc& y : outputs) {
+    if (!IsLogical(y.layout)) return y.layout;
+  }
+  for (const TensorDesc* x : inputs) {
+    if (x != nullptr && !IsLogical(x->layout)) return x->layout;
+  }
+  return Layout{};
+}
 
 bool HasInput(const ProgramContext& c, size_t i) {
   return c.inputs.empty() ? i < c.input_dtypes.size() : i < c.inputs.size() && c.inputs[i] != nullptr;
@@ -103,17 +109,21 @@ Status InferPointwise(const OpDef& def, InferContext& c) {
   const std::vector<DType> types = InputDTypes(c.inputs);
   const ProgramContext pc{types, c.attrs, c.inputs};
   y.dtype = def.out_dtype ? def.out_dtype(pc) : PromoteTypes(types);
-  y.layout = CommonLayout(c.inputs, nullptr);
+  y.layout = CommonLayout(c.inputs, {});
   c.outputs.assign(1, y);
   return OkStatus();
 }
 
 Result<TensorView> PointwiseView(const std::string& op, const TensorDesc& x, const Layout& common,
                                  const Dims& stored) {
-  const bool blocked = common.format == Format::kNC1HWC0;
-  if (!blocked && x.layout.format != Format::kNC1HWC0) return x.View(nullptr);
-  if (blocked && x.layout == common) return x.View(nullptr);
-  // One element means the same in every layout: read it with stride 0 (its stored block may be padded).
+  if (IsLogical(x.layout) && IsLogical(common)) return x.View(nullptr);
+  if (x.layout == common) {
+    TensorView v = x.View(nullptr);
+    // One channel that repeats is lane 0 of its block; the other lanes hold nothing.
+    if (common.format == Format::kNC1HWC0 && x.dims[1] == 1) v.dims[v.rank() - 1] = 1;
+    return v;
+  }
+  // One element means the same in every layout.
   if (NumElements(x.dims) == 1) return TensorView{nullptr, x.dtype, stored, Dims::Filled(stored.rank(), 0)};
   return Errorf(Code::kInternal, "%s: an operand of shape %s has layout %s; allowed: %s", op.c_str(),
                 ToString(x.dims).c_str(), ToString(x.layout).c_str(), ToString(common).c_str());
@@ -123,8 +133,8 @@ Result<KernelPtr> PlanPointwise(const OpDef& def, const PlanContext& c) {
   const std::vector<DType> types = InputDTypes(c.inputs);
   OPSNN_ASSIGN_OR_RETURN(BoundProgram bound, BindProgram(def, {types, c.attrs, c.inputs}));
   const TensorDesc& y = c.outputs[0];
-  const Layout layout = CommonLayout(c.inputs, &y);
-  if (y.layout.format != layout.format) {
+  const Layout layout = CommonLayout(c.inputs, c.outputs);
+  if (y.layout != layout && !(IsLogical(y.layout) && IsLogical(layout))) {
     return Errorf(Code::kInternal, "%s: the output has layout %s; allowed: %s", def.name.c_str(),
                   ToString(y.layout).c_str(), ToString(layout).c_str());
   }

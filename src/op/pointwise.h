@@ -48,6 +48,8 @@ Result<KernelPtr> MakeProgramKernel(const Program& program, const Dims& iteratio
                                     std::vector<KernelOperand> inputs, std::vector<KernelOperand> outputs,
                                     int row_rank, std::string variant);
 
+// The layout of a pointwise call: that of its outputs or else inputs which are not stored in logical order.
+Layout CommonLayout(InputDescs inputs, std::span<const TensorDesc> outputs);
 // Views for a pointwise call over operands in any mix of layouts that has a meaning: all logical, or all in
 // the same blocked layout, operands of one element aside.
 Result<TensorView> PointwiseView(const std::string& op, const TensorDesc& x, const Layout& common,

@@ -1,7 +1,6 @@
 #include <algorithm>
 
-#include "op/op_tester.h"
-#include "op/pointwise.h"
+#include "op/pointwise_tester.h"
 
 namespace opsnn::op {
 namespace {
@@ -140,6 +139,17 @@ TEST(Pointwise, BlockedOperandsRunOnStoredDims) {
         }
       }
     }
+  }
+  // One channel against many: only lane 0 of its block is real.
+  testing::GuardedTensor gate(DType::kF32, StoredDims({2, 1, 3, 5}, blocked));
+  gate.FillRandom(rng);
+  OpTester gated("Mul");
+  gated.In(x, logical, blocked).In(gate, {2, 1, 3, 5}, blocked);
+  ASSERT_TRUE(gated.Run().ok()) << gated.status().message();
+  const auto product = gated.Out().Get(), gates = gate.Get();
+  for (size_t i = 0; i < product.size(); ++i) {
+    const size_t n = i / (2 * 15 * 16), hw = i / 16 % 15;
+    ASSERT_EQ(product[i], RoundTo(DType::kF32, xs[i] * gates[(n * 15 + hw) * 16]));
   }
   OpTester mixed("Add");
   testing::GuardedTensor plain(DType::kF32, logical);

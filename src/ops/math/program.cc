@@ -13,11 +13,10 @@ Result<op::KernelPtr> PlanProgram(const PlanContext& c) {
   const int row_rank = static_cast<int>(op::AttrsOf(c.attrs).Int("row_rank", 0));
 
   // Pointwise outputs all have the iteration's shape; per-row results are smaller, and an operand shows it.
-  Layout layout = c.outputs[0].layout;
+  const Layout layout = op::CommonLayout(operands, c.outputs);
   Dims logical = c.outputs[0].dims;
   for (const TensorDesc* x : operands) {
-    if (x->layout.format == Format::kNC1HWC0) layout = x->layout;
-    if (row_rank == 0) continue;
+    if (row_rank == 0) break;
     OPSNN_ASSIGN_OR_RETURN(logical, BroadcastDims(logical, x->dims));
   }
   const Dims iteration = StoredDims(logical, layout);
