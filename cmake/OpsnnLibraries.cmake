@@ -11,6 +11,8 @@ list(REMOVE_ITEM opsnn_modules opsnn_testing)
 target_link_libraries(opsnn PRIVATE "-Wl,--whole-archive" ${opsnn_modules} "-Wl,--no-whole-archive")
 set(map ${PROJECT_SOURCE_DIR}/src/capi/libopsnn.map)
 target_link_options(opsnn PRIVATE "LINKER:--version-script=${map}" "LINKER:--no-undefined")
+# Pool threads sleep in this code until the process ends: dlclose must not unmap it.
+target_link_options(opsnn PRIVATE "LINKER:-z,nodelete")
 set_target_properties(opsnn PROPERTIES LINK_DEPENDS ${map} VERSION ${PROJECT_VERSION} SOVERSION 0
                       INSTALL_RPATH "$ORIGIN")
 target_compile_features(opsnn INTERFACE cxx_std_20)
