@@ -19,9 +19,13 @@ namespace {
 // Scratch of one block, with the blocks read and written directly, takes half of a common L1 (32 KiB); the
 // rest is for the lines that are being prefetched.
 constexpr int64_t kBlockBytes = 24 << 10;
-constexpr int64_t kElementAlign = 32;  // buffers start on cache lines for any element size
-constexpr int64_t kSplatCols = 8;      // ... unless values that repeat along the row need spreading out
-constexpr int64_t kFlatCols = 48;      // below this many columns, rows are processed together
+constexpr int64_t kBufferAlign = 128;  // bytes: what AlignedBuffer gives
+constexpr int64_t kBlockAlign = 64;    // columns: pieces of a long row are whole groups of four vectors
+// Below kFlatCols columns, rows are processed together as one long row (the setup of a row costs about as
+// much as 48 elements); from kSplatCols on that does not pay if values that repeat along the row must be
+// spread out first.
+constexpr int64_t kFlatCols = 48;
+constexpr int64_t kSplatCols = 8;
 constexpr int kMaxArgs = 64;
 
 int64_t RoundUp(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
@@ -61,8 +65,7 @@ class Interpreter {
  private:
   enum class Load : uint8_t { kDirect, kScalar, kPerRow, kPerCol, kFull, kExpandRow, kExpandCol };
 
-  // ---- binding
-  // ---------------------------------------------------------------------------------------------
+  // Binding: where each slot lives.
   Load ClassifyInput(int i) const {
     const BlockArg& a = args_[i];
     const SlotPlan& s = p_.slots[i];
@@ -98,7 +101,8 @@ class Interpreter {
     if (a.col_stride != 1 && cols_ > 1) return false;
     if (rows_ > 1 && (a.row_stride == 0 || (flat_ && a.row_stride != cols_))) return false;
     for (int i = 0; i < p_.num_inputs; ++i) {  // in place: the input must not be read after this instruction
-      if (args_[i].data == a.data && p_.slots[i].last > s.first) return false;
+      const bool read_later = p_.slots[i].last > s.first || p_.slots[i].output >= 0;
+      if (args_[i].data == a.data && read_later) return false;
     }
     return true;
   }
@@ -117,8 +121,8 @@ class Interpreter {
     }
     ChooseBlock(scratch_used);
     PlanPrefetch();
-    const int64_t full = RoundUp(block_rows_ * block_cols_ * size_, kElementAlign * 4);
-    const int64_t per_row = RoundUp(block_rows_ * 8, kElementAlign * 4);
+    const int64_t full = RoundUp(block_rows_ * block_cols_ * size_, kBufferAlign);
+    const int64_t per_row = RoundUp(block_rows_ * 8, kBufferAlign);
     int64_t bytes = buffers * full + p_.num_row_buffers * per_row;
     for (int i = 0; i < p_.num_inputs; ++i)
       bytes += load_[i] == Load::kDirect ? 0 : LoadBytes(load_[i], full);
@@ -145,11 +149,11 @@ class Interpreter {
       case Load::kDirect:
         return 0;
       case Load::kScalar:
-        return kElementAlign * 4;
+        return kBufferAlign;
       case Load::kPerRow:
-        return RoundUp(block_rows_ * size_, kElementAlign * 4);
+        return RoundUp(block_rows_ * size_, kBufferAlign);
       case Load::kPerCol:
-        return RoundUp(block_cols_ * size_, kElementAlign * 4);
+        return RoundUp(block_cols_ * size_, kBufferAlign);
       default:
         return full;
     }
@@ -158,16 +162,15 @@ class Interpreter {
     // One instruction that reads and writes tensors needs no blocks at all.
     const bool whole = scratch_used == 0 && p_.code.size() <= 1;
     const int64_t budget =
-        whole ? INT64_MAX / 64 : std::max<int64_t>(kElementAlign, kBlockBytes / size_ / (scratch_used + 2));
+        whole ? INT64_MAX / 64 : std::max<int64_t>(kBlockAlign, kBlockBytes / size_ / (scratch_used + 2));
     block_cols_ = cols_;
-    if (!p_.has_reduction && !flat_ && cols_ > budget) block_cols_ = budget / kElementAlign * kElementAlign;
+    if (!p_.has_reduction && !flat_ && cols_ > budget) block_cols_ = budget / kBlockAlign * kBlockAlign;
     block_rows_ =
         std::clamp<int64_t>(budget / std::max<int64_t>(block_cols_, 1), 1, std::max<int64_t>(rows_, 1));
     block_cols_ = std::max<int64_t>(block_cols_, 1);
   }
 
-  // ---- one block
-  // -------------------------------------------------------------------------------------------
+  // One block.
   static const char* Address(const BlockArg& a, int64_t r, int64_t c) {
     return static_cast<const char*>(a.data) +
            (r * a.row_stride + c * a.col_stride) * static_cast<int64_t>(SizeOf(a.dtype));
@@ -247,8 +250,12 @@ class Interpreter {
     }
     stream_ = 0, stream_offset_ = 0;
     for (const Instruction& in : p_.code) RunInstruction(in);
-    for (int o = 0; o < p_.num_outputs; ++o) {
-      if (!direct_[o]) StoreOutput(o);
+    // Outputs that are inputs go first: another output may be stored over that input.
+    for (bool inputs : {true, false}) {
+      for (int o = 0; o < p_.num_outputs; ++o) {
+        const bool is_input = p_.program.outputs[o] < p_.num_inputs;
+        if (!direct_[o] && is_input == inputs) StoreOutput(o);
+      }
     }
   }
 

@@ -220,6 +220,28 @@ TEST_P(ModesTier, InPlaceThreadsAndBlocks) {
   }
 }
 
+// An output over its input while the input itself is an output, too; one slot stored twice, with two types.
+TEST(Modes, OutputsThatShareValues) {
+  ProgramBuilder b;
+  const SlotId x = b.Input();
+  const SlotId y = b.Unary(StageOp::kNeg, x);
+  b.Output(y), b.Output(x), b.Output(y);
+  const auto compiled = Compile(std::move(b).Build()).value();
+  std::vector<float> v(100), copy(100);
+  std::vector<double> third(100);
+  for (int i = 0; i < 100; ++i) v[i] = static_cast<float>(i);
+  const BlockArg args[] = {{v.data(), DType::kF32, 100, 1},
+                           {v.data(), DType::kF32, 100, 1},
+                           {copy.data(), DType::kF32, 100, 1},
+                           {third.data(), DType::kF64, 100, 1}};
+  RunBlock(*compiled, 1, 100, args);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(v[i], static_cast<float>(-i));
+    EXPECT_EQ(copy[i], static_cast<float>(i));
+    EXPECT_EQ(third[i], static_cast<double>(-i));
+  }
+}
+
 TEST_P(ModesTier, HalfConversionsMatchScalar) {
   std::vector<F16> h(65536);
   std::vector<BF16> b(65536);

@@ -196,8 +196,7 @@ void RunPointwise(const CompiledProgram& p, std::span<const TensorView> inputs,
   job.RunAll();
 }
 
-// ---- row programs
-// --------------------------------------------------------------------------------------------
+// Row programs.
 
 // Strides of an argument over the leading dims; per-row arguments may come with or without the row dims.
 void LeadingStrides(const TensorView& v, int rank, int lead, const int64_t* dims, bool per_row,
