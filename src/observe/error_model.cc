@@ -165,7 +165,9 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
     }
     for (size_t i = 0; i < r.error.size(); ++i) {
       const double v = std::isfinite(r.value.v[i]) ? std::fabs(r.value.v[i]) : 0;
-      r.error[i] += sums ? eps * growth * call.abs_sum[i] : eps * 4 * std::max(v, row_scale);
+      // Rounding d = x - max moves e^d by |d| eps, and |d| <= |ln y|.
+      const double exponent = c.op == "Softmax" && v > 0 ? std::fabs(std::log(v)) : 0;
+      r.error[i] += sums ? eps * growth * call.abs_sum[i] : eps * (4 + exponent) * std::max(v, row_scale);
     }
   }
   return result;
