@@ -152,7 +152,8 @@ TEST(EventTest, OrdersStreams) {
     a->Push(MakeTask([&] { value = 1; }));
     Event e(0);
     e.Record(a);
-    a->Push(MakeTask([&] { value = 1; }));
+    int later = 0;  // work behind the mark does not hold b up
+    a->Push(MakeTask([&] { later = 1; }));
     e.QueueWait(b);
     b->Push(MakeTask([&] { seen = value; }));
     EXPECT_EQ(b->Drain(), Stream::Wait::kDone);  // runs a's part itself
@@ -260,6 +261,7 @@ TEST(DeviceTest, CountsAndContexts) {
   EXPECT_FALSE(CreateStream(0, 0).ok());
 }
 
+#if !defined(__SANITIZE_THREAD__)  // which does not follow threads started after a fork
 TEST(ForkTest, ChildStartsAnew) {
   auto s = Stream::Create(0);
   std::atomic<int> ran{0};
@@ -277,6 +279,7 @@ TEST(ForkTest, ChildStartsAnew) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   s->Stop();
 }
+#endif
 
 TEST(LastError, PerThreadAndForgotten) {
   TakeErrorMessages();
