@@ -16,6 +16,7 @@ constexpr Pass kLoadPasses[] = {
     {"swish", true, true, Swish},
     {"gelu", true, true, Gelu},
     {"layernorm", true, true, LayerNorm},
+    {"transposed_conv", true, true, TransposedConv},
     {"dead_code", false, false, DeadCode},
 };
 

@@ -53,6 +53,27 @@ TEST(ConvBnFolding, LeavesSharedResultsAndWideOperands) {
   EXPECT_EQ(ExpectFusionKeepsResults(m, 20).Effects("conv_bn_folding"), 0);
 }
 
+// ---- transposed_conv
+// ---------------------------------------------------------------------------------------
+
+TEST(TransposedConvPass, FewChannelsBecomeAPointwiseConvolution) {
+  GraphMaker m;
+  const ValueId x = m.In("x", {2, 9, 5, 3});
+  const std::vector<int64_t> two = {2, 2}, one = {1, 1};
+  ValueId y = m.Op("ConvTranspose", {x, m.Random({9, 3, 2, 2}), m.Random({3})}, {{"strides", two}});
+  m.Out(m.Op("Sigmoid", {m.Op("Add", {y, m.Scalar(0.5f)})}));
+  m.Out(m.Op("ConvTranspose", {x, m.Random({9, 3, 2, 2})}, {{"strides", one}}));   // tiles overlap
+  m.Out(m.Op("ConvTranspose", {x, m.Random({9, 20, 2, 2})}, {{"strides", two}}));  // enough channels
+  const Outcome o = ExpectFusionKeepsResults(m, 40);
+  EXPECT_EQ(o.Effects("transposed_conv"), 1);
+  EXPECT_EQ(o.Count("ConvTranspose"), 2);
+  EXPECT_EQ(o.Count("Sigmoid"), 0);
+  for (const Node& n : o.prepared->graph().nodes)
+    if (n.op->name == "DepthToSpace") {
+      EXPECT_EQ(n.origins.size(), 3u);
+    }
+}
+
 // ---- decomposed activations
 // --------------------------------------------------------------------------------
 

@@ -193,11 +193,6 @@ class LayoutAssigner {
     made.name = g_.values[v].name + (layout == blocked_ ? ":NC1HWC0" : ":ND");
     made.desc = r_.desc(v);
     made.desc.layout = layout;
-    // A graph output keeps the name the caller asked for.
-    if (r_.IsOutput(v) && layout == Layout()) {
-      made.name = g_.values[v].name;
-      g_.values[v].name += ":NC1HWC0";
-    }
     Node n;
     n.name = made.name;
     n.op = transdata_;

@@ -17,6 +17,9 @@ Status DeadCode(Graph& g, PassContext& c);
 // BatchNormalization, and multiplications and additions of one value per channel, into the weights and bias
 // of the Conv or ConvTranspose before them.
 Status ConvBnFolding(Graph& g, PassContext& c);
+// A ConvTranspose that writes non-overlapping tiles of few channels becomes a pointwise Conv and
+// DepthToSpace.
+Status TransposedConv(Graph& g, PassContext& c);
 // x * clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x; 1/6, 1/2) become HardSwish.
 Status HardSwish(Graph& g, PassContext& c);
 // x * Sigmoid(x) becomes Swish.
