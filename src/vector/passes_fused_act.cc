@@ -16,38 +16,51 @@ using vector::PassArgs;
 using vector::PassFn;
 using enum StageOp;
 
-constexpr StageOp kBinaries[] = {kAdd, kSub, kMul};
-constexpr StageOp kUnaries[] = {kRelu, kLeakyRelu, kClip,     kHardSigmoid, kHardSwish, kSilu,  kSigmoid,
-                                kTanh, kGeluErf,   kGeluTanh, kExp,         kSquare,    kAffine};
-constexpr size_t kNumBinaries = sizeof(kBinaries) / sizeof(kBinaries[0]);
-constexpr size_t kNumUnaries = sizeof(kUnaries) / sizeof(kUnaries[0]);
+// The pairs that models have; each costs a loop in every tier, so the list is not a full product.
+struct Pair {
+  StageOp unary, binary;
+};
+constexpr Pair kBinUn[] = {  // unary(binary(x, y))
+    {kRelu, kAdd},   {kLeakyRelu, kAdd}, {kClip, kAdd}, {kHardSigmoid, kAdd}, {kHardSwish, kAdd},
+    {kSilu, kAdd},   {kSigmoid, kAdd},   {kTanh, kAdd}, {kGeluErf, kAdd},     {kGeluTanh, kAdd},
+    {kAffine, kAdd}, {kRelu, kMul},      {kClip, kMul}, {kAffine, kMul},      {kSquare, kSub},
+    {kExp, kSub},    {kAffine, kSub}};
+constexpr Pair kUnBin[] = {  // binary(unary(x), y)
+    {kRelu, kMul},   {kClip, kMul},    {kHardSigmoid, kMul}, {kSilu, kMul},      {kSigmoid, kMul},
+    {kTanh, kMul},   {kGeluErf, kMul}, {kGeluTanh, kMul},    {kExp, kMul},       {kSquare, kMul},
+    {kAffine, kMul}, {kRelu, kAdd},    {kClip, kAdd},        {kHardSwish, kAdd}, {kSilu, kAdd},
+    {kTanh, kAdd},   {kSquare, kAdd},  {kAffine, kAdd}};
 
-template <StageOp kUnary, StageOp kBinary>
+template <size_t kIndex>
 void BinUnPass(const PassArgs& a) {
   const float i0 = a.imm[0], i1 = a.imm[1];
-  RunPass<2>(a, [i0, i1](DF d, VF x, VF y)
-                    HWY_ATTR { return UnaryStage<kUnary>(d, BinaryStage<kBinary>(d, x, y), i0, i1); });
+  RunPass<2>(a, [i0, i1](DF d, VF x, VF y) HWY_ATTR {
+    return UnaryStage<kBinUn[kIndex].unary>(d, BinaryStage<kBinUn[kIndex].binary>(d, x, y), i0, i1);
+  });
 }
-template <StageOp kUnary, StageOp kBinary>
+template <size_t kIndex>
 void UnBinPass(const PassArgs& a) {
   const float i0 = a.imm[0], i1 = a.imm[1];
-  RunPass<2>(a, [i0, i1](DF d, VF x, VF y)
-                    HWY_ATTR { return BinaryStage<kBinary>(d, UnaryStage<kUnary>(d, x, i0, i1), y); });
+  RunPass<2>(a, [i0, i1](DF d, VF x, VF y) HWY_ATTR {
+    return BinaryStage<kUnBin[kIndex].binary>(d, UnaryStage<kUnBin[kIndex].unary>(d, x, i0, i1), y);
+  });
 }
 
 template <size_t... kIndex>
-PassFn Lookup(size_t index, bool unary_first, std::index_sequence<kIndex...>) {
-  static constexpr PassFn kBinUn[] = {
-      &BinUnPass<kUnaries[kIndex / kNumBinaries], kBinaries[kIndex % kNumBinaries]>...};
-  static constexpr PassFn kUnBin[] = {
-      &UnBinPass<kUnaries[kIndex / kNumBinaries], kBinaries[kIndex % kNumBinaries]>...};
-  return unary_first ? kUnBin[index] : kBinUn[index];
+PassFn BinUnAt(size_t index, std::index_sequence<kIndex...>) {
+  static constexpr PassFn kTable[] = {&BinUnPass<kIndex>...};
+  return kTable[index];
+}
+template <size_t... kIndex>
+PassFn UnBinAt(size_t index, std::index_sequence<kIndex...>) {
+  static constexpr PassFn kTable[] = {&UnBinPass<kIndex>...};
+  return kTable[index];
 }
 
 template <size_t kCount>
-int IndexOf(const StageOp (&list)[kCount], StageOp op) {
+int IndexOf(const Pair (&list)[kCount], StageOp unary, StageOp binary) {
   for (size_t i = 0; i < kCount; ++i) {
-    if (list[i] == op) return static_cast<int>(i);
+    if (list[i].unary == unary && list[i].binary == binary) return static_cast<int>(i);
   }
   return -1;
 }
@@ -55,9 +68,12 @@ int IndexOf(const StageOp (&list)[kCount], StageOp op) {
 }  // namespace
 
 PassFn FindActPass(StageOp unary, StageOp binary, bool unary_first) {
-  const int u = IndexOf(kUnaries, unary), b = IndexOf(kBinaries, binary);
-  if (u < 0 || b < 0) return nullptr;
-  return Lookup(u * kNumBinaries + b, unary_first, std::make_index_sequence<kNumUnaries * kNumBinaries>());
+  const int i = unary_first ? IndexOf(kUnBin, unary, binary) : IndexOf(kBinUn, unary, binary);
+  if (i < 0) return nullptr;
+  constexpr size_t kBinUnCount = sizeof(kBinUn) / sizeof(kBinUn[0]),
+                   kUnBinCount = sizeof(kUnBin) / sizeof(kUnBin[0]);
+  return unary_first ? UnBinAt(i, std::make_index_sequence<kUnBinCount>())
+                     : BinUnAt(i, std::make_index_sequence<kBinUnCount>());
 }
 
 }  // namespace opsnn::HWY_NAMESPACE
