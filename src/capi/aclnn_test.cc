@@ -78,6 +78,28 @@ TEST_F(ApiTest, ReluInPlaceByAlias) {
   EXPECT_EQ(x.Get(), want);
 }
 
+TEST_F(ApiTest, InPlaceVariants) {
+  Rng rng;
+  ApiTensor x(DType::kF32, {7, 9}, &rng, true), other(DType::kF32, {9}, &rng),
+      wide(DType::kF32, {2, 7, 9}, &rng);
+  x.memory().FillRandom(rng);
+  other.memory().FillRandom(rng);
+  auto want = Map(x.Get(), [](double v) { return v > 0 ? v : 0; });
+  ASSERT_EQ(CALL(aclnnInplaceRelu, x), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(x.Get(), want);
+  const auto b = other.Get();
+  for (size_t i = 0; i < want.size(); ++i) want[i] = static_cast<float>(want[i] * b[i % 9]);
+  ASSERT_EQ(CALL(aclnnInplaceMul, x, other), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(x.Get(), want);
+  for (size_t i = 0; i < want.size(); ++i) want[i] = static_cast<float>(want[i] + b[i % 9]);
+  ApiScalar one(1.0f);
+  ASSERT_EQ(CALL(aclnnInplaceAdd, x, other, one), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(x.Get(), want);
+  ExpectRefused(CALL(aclnnInplaceAdd, other, x, one), 161002,
+                {"aclnnInplaceAdd", "selfRef has shape [9]", "[7,9]"});
+  ExpectRefused(CALL(aclnnInplaceMul, x, wide), 161002, {"aclnnInplaceMul", "selfRef has shape [7,9]"});
+}
+
 TEST_F(ApiTest, AddBroadcastsAndScales) {
   Rng rng;
   for (DType t :

@@ -1,4 +1,5 @@
-// aclnnAdd: out = self + alpha * other, where alpha's type must be one that casts to the promoted type.
+// aclnnAdd and aclnnInplaceAdd: out = self + alpha * other, where alpha's type must be one that casts to the
+// promoted type.
 #include "capi/plan.h"
 #include "op/pointwise.h"
 
@@ -13,7 +14,7 @@ Status Adapt_Add(const Call& call, OpCall& out) {
   const auto alpha_type = DTypeFromAcl(alpha.acl_dtype);
   if (!alpha_type || !CanCast(*alpha_type, promoted)) {
     return InvalidArgument(
-        "%s: alpha has dtype %s; allowed: types that cast to %s, to which self and other promote", api,
+        "%s: alpha has dtype %s; allowed: types that cast to %s, to which both tensors promote", api,
         AclTypeName(alpha.acl_dtype).c_str(), Name(promoted));
   }
   out.attrs.Set("alpha", *alpha.ToDouble());
