@@ -42,23 +42,41 @@ const std::vector<TileKernel>& TileList(isa::Tier tier) {
 struct TileGeometry {
   const TileKernel* kernel = nullptr;
   int pixels = 0;
+  int64_t repeat = 1;  // row tiles: neighbours that one call does
   int64_t masks = -1;  // index of its first mask, or -1 when every tap of every pixel lies in the image
   Step step = Step::kTable;
+  bool in_row = false;
   int64_t x = 0, y = 0;  // row tiles: offsets of the first pixel; table tiles: 0
   int64_t table = -1;    // table tiles: index of the first of their input offsets, then their output offsets
 };
+
+constexpr int64_t StepFloats(Step s) { return s == Step::kBlock ? kC0 : s == Step::kTwo ? 2 : 1; }
 
 // What one task works with; kept by the thread between tasks so that nothing is allocated in the long run.
 struct TaskState {
   std::vector<TileGeometry> tiles;
   std::vector<int64_t> offsets;
-  std::vector<uint32_t> masks;
+  std::vector<uint32_t> masks, column_masks;
 };
 
 // Rows [begin, end) of the phase grid, counted through all images.
 struct RowRange {
   int64_t begin = 0, end = 0;
 };
+
+// Activations that the tile does not apply itself, on what it stored.
+void ActOnTile(const TileArgs& t, int blocks) {
+  for (int b = 0; b < blocks; ++b) {
+    float* y = t.y + b * t.block_stride;
+    if (!t.out_offset) {
+      ActPass(t.act, t.act_imm, y, t.pixels * t.repeat * kC0);
+      continue;
+    }
+    for (int p = 0; p < t.pixels; ++p) {
+      ActPass(t.act, t.act_imm, y + t.out_offset[p] + t.lane_begin, t.lane_end - t.lane_begin);
+    }
+  }
+}
 
 class DirectRun {
  public:
@@ -101,6 +119,8 @@ class DirectRun {
   void PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
                    TaskState* state) const;
   // `next`, `next_floats`: weights to be fetched meanwhile.
+  void MakeMasks(const Phase& phase, const int64_t* ys, const int64_t* xs, TileGeometry* tile,
+                 TaskState* state) const;
   void RunTile(const TileGeometry& tile, const TaskState& state, size_t phase, const OcGroup& g,
                const float* x, const float* next = nullptr, int64_t next_floats = 0) const;
   void Finish(RowRange rows, size_t group_begin, size_t group_end) const;
@@ -175,6 +195,8 @@ void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) con
         weight_floats += (g.c_end - g.c_begin) * static_cast<int64_t>(phase.taps.size()) * g.blocks * kC0;
       }
       MakeTiles(phase, rows, plan_.oc_groups[g0].blocks, &state);
+      int64_t num_tiles = 0;
+      for (const TileGeometry& tile : state.tiles) num_tiles += tile.repeat;
       if (weight_floats * static_cast<int64_t>(sizeof(float)) <= kResidentWeightBytes) {
         for (const TileGeometry& tile : state.tiles)
           for (size_t g = g0; g < g1; ++g) RunTile(tile, state, ph, plan_.oc_groups[g], x);
@@ -182,12 +204,11 @@ void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) con
         for (size_t g = g0; g < g1; ++g) {
           // Each tile asks for its share of the next group's weights, which come from memory once.
           const float* next = g + 1 < g1 ? args_.weights + plan_.oc_groups[g + 1].weight_offset[ph] : nullptr;
-          const int64_t share = next ? CeilDiv(weight_floats / static_cast<int64_t>(g1 - g0),
-                                               static_cast<int64_t>(state.tiles.size()))
-                                     : 0;
-          for (size_t i = 0; i < state.tiles.size(); ++i) {
-            RunTile(state.tiles[i], state, ph, plan_.oc_groups[g], x,
-                    next ? next + static_cast<int64_t>(i) * share : nullptr, share);
+          for (const TileGeometry& tile : state.tiles) {
+            const int64_t share =
+                next ? weight_floats / static_cast<int64_t>(g1 - g0) * tile.repeat / num_tiles : 0;
+            RunTile(tile, state, ph, plan_.oc_groups[g], x, next, share);
+            if (next) next += share;
           }
         }
       }
@@ -259,14 +280,15 @@ void DirectRun::MakeRowTiles(RowRange rows, int blocks, TaskState* state) const 
       tile.kernel = &FindTile(plan_.tier, blocks, count - at);
       tile.pixels = static_cast<int>(std::min<int64_t>(tile.kernel->pixels, count - at));
       // Row tiles read all their pixels: in an image, a partly filled one would leave it at the end.
-      if (!first_layer() && (!tile.kernel->block || tile.pixels < tile.kernel->pixels)) {
+      if (!first_layer() && (!tile.kernel->For(Step::kBlock) || tile.pixels < tile.kernel->pixels)) {
         PlacePixels(plan_.phases[0], rows, r * s_.ow + at, &tile, state);
       } else {
         tile.step = step_;
-        tile.x = x0 + at * static_cast<int64_t>(step_);
+        tile.x = x0 + at * StepFloats(step_);
         tile.y = y0 + at * kC0;
+        tile.repeat = std::max<int64_t>(1, (count - at) / tile.kernel->pixels);
       }
-      at += tile.pixels;
+      at += tile.pixels * tile.repeat;
     }
     r = next;
   }
@@ -301,24 +323,47 @@ void DirectRun::PlacePixels(const Phase& phase, const RowRange& rows, int64_t fi
     out_offset[p] = out_offset[0];
     ys[p] = ys[0], xs[p] = xs[0];
   }
+  const bool strided = plan_.in_step_w == 2 && tile->kernel->For(Step::kTable2);
+  if (strided) tile->step = Step::kTable2;
+  tile->in_row = (plan_.in_step_w == 1 || strided) && tile->pixels == in_tile &&
+                 first % phase.cols + in_tile <= phase.cols;
   if (first_layer() || plan_.variant == Variant::kPointwise) return;
-  const size_t at = state->masks.size();
-  uint32_t all = ~0u;
-  const uint32_t unused = tile->kernel->pixels < 32 ? ~0u << tile->kernel->pixels : 0;
-  for (const Tap& t : phase.taps) {
-    uint32_t mask = unused;
-    for (int p = 0; p < tile->kernel->pixels; ++p) {
-      const bool in = static_cast<uint64_t>(ys[p] + t.dy) < static_cast<uint64_t>(s_.h) &&
-                      static_cast<uint64_t>(xs[p] + t.dx) < static_cast<uint64_t>(s_.w);
-      mask |= uint32_t{in} << p;
-    }
-    state->masks.push_back(mask);
-    all &= mask;
+  if (phase.taps.empty()) return;
+  const Tap &one = phase.taps.front(), &other = phase.taps.back();  // the extreme taps, in either order
+  const auto [ylo, yhi] = std::minmax_element(ys, ys + in_tile);
+  const auto [xlo, xhi] = std::minmax_element(xs, xs + in_tile);
+  const bool inside = *ylo + std::min(one.dy, other.dy) >= 0 && *yhi + std::max(one.dy, other.dy) < s_.h &&
+                      *xlo + std::min(one.dx, other.dx) >= 0 && *xhi + std::max(one.dx, other.dx) < s_.w;
+  if (!inside) MakeMasks(phase, ys, xs, tile, state);
+}
+
+// Which pixels lie inside the image at each tap. The taps of a phase are all pairs of some rows and some
+// columns.
+void DirectRun::MakeMasks(const Phase& phase, const int64_t* ys, const int64_t* xs, TileGeometry* tile,
+                          TaskState* state) const {
+  const int pixels = tile->kernel->pixels;
+  const auto mask_of = [pixels](const int64_t* at, int64_t d, int64_t size) {
+    uint32_t mask = pixels < 32 ? ~0u << pixels : 0;
+    for (int p = 0; p < pixels; ++p)
+      mask |= uint32_t{static_cast<uint64_t>(at[p] + d) < static_cast<uint64_t>(size)} << p;
+    return mask;
+  };
+  size_t columns = 0;
+  state->column_masks.clear();
+  for (; columns < phase.taps.size() && phase.taps[columns].dy == phase.taps[0].dy; ++columns) {
+    state->column_masks.push_back(mask_of(xs, phase.taps[columns].dx, s_.w));
+  }
+  const size_t first = state->masks.size();
+  uint32_t all = ~0u, row = 0;
+  for (size_t i = 0; i < phase.taps.size(); ++i) {
+    if (i % columns == 0) row = mask_of(ys, phase.taps[i].dy, s_.h);
+    state->masks.push_back(row & state->column_masks[i % columns]);
+    all &= state->masks.back();
   }
   if (all == ~0u) {
-    state->masks.resize(at);
+    state->masks.resize(first);
   } else {
-    tile->masks = static_cast<int64_t>(at);
+    tile->masks = static_cast<int64_t>(first);
   }
 }
 
@@ -340,6 +385,7 @@ void DirectRun::RunTile(const TileGeometry& tile, const TaskState& state, size_t
   t.y = ops_.y + g.block * t.block_stride + tile.y;
   t.residual = args_.residual ? args_.residual + g.block * t.block_stride + tile.y : nullptr;
   t.pixels = tile.pixels;
+  t.repeat = tile.repeat;
   t.lane_begin = g.lane_begin;
   t.lane_end = g.lane_end;
   t.act = args_.epilogue.act;
@@ -349,16 +395,17 @@ void DirectRun::RunTile(const TileGeometry& tile, const TaskState& state, size_t
     constexpr int64_t kLine = 64;
     t.prefetch = reinterpret_cast<const char*>(next);
     t.prefetch_bytes =
-        CeilDiv(CeilDiv(next_floats * static_cast<int64_t>(sizeof(float)), t.num_segments), kLine) * kLine;
+        CeilDiv(CeilDiv(next_floats * static_cast<int64_t>(sizeof(float)), t.num_segments * t.repeat),
+                kLine) *
+        kLine;
+  }
+  if (tile.table >= 0) {
+    t.in_row = tile.in_row;
+    t.ahead_tap = static_cast<int32_t>(plan_.phases[phase].taps.size()) - 1;
+    t.ahead = s_.w * plan_.in_step_h * kC0;
   }
   tile.kernel->For(tile.step)(t);
-  if (IsRegisterAct(t.act)) return;
-  for (int b = 0; b < g.blocks; ++b) {
-    for (int p = 0; p < t.pixels; ++p) {
-      const int64_t at = t.out_offset ? t.out_offset[p] : int64_t{p} * kC0;
-      ActPass(t.act, t.act_imm, t.y + b * t.block_stride + at + t.lane_begin, t.lane_end - t.lane_begin);
-    }
-  }
+  if (!IsRegisterAct(t.act)) ActOnTile(t, g.blocks);
 }
 
 void DirectRun::Finish(RowRange rows, size_t group_begin, size_t group_end) const {

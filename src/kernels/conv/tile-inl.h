@@ -6,6 +6,8 @@
 #define OPSNN_KERNELS_CONV_TILE_INL_H_
 #endif
 
+#include <algorithm>
+
 #include "isa/hwy.h"
 #include "kernels/conv/epilogue-inl.h"
 #include "kernels/conv/tile.h"
@@ -17,10 +19,38 @@ namespace hn = hwy::HWY_NAMESPACE;
 alignas(64) constexpr float kZeros[kC0] = {};
 constexpr int64_t kLineBytes = 64;
 
+// What a partly stored tile leaves in memory: pixels past t.pixels, or lanes of other groups, stay untouched.
+template <int kBlocks, int P, class D, class V = hn::Vec<D>>
+HWY_NOINLINE void StorePart(D d, const TileArgs& t, const V (&acc)[kBlocks * kC0 / hn::MaxLanes(D())][P]) {
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(d)), kPerBlock = kC0 / kLanes;
+  for (int p = 0; p < t.pixels; ++p) {
+    float* to = t.y + (t.out_offset ? t.out_offset[p] : int64_t{p} * kC0);
+    for (int b = 0; b < kBlocks; ++b, to += t.block_stride) {
+      HWY_ALIGN float block[kC0];
+      for (int v = 0; v < kPerBlock; ++v) hn::Store(acc[b * kPerBlock + v][p], d, block + v * kLanes);
+      std::copy(block + t.lane_begin, block + t.lane_end, to + t.lane_begin);
+    }
+  }
+}
+
+// acc += weights x pixels for one input value per pixel: NV weight vectors, P broadcasts.
+template <int NV, int P, class D, class Value, class V = hn::Vec<D>>
+HWY_INLINE void MultiplyAdd(D d, const float* w, V (&acc)[NV][P], Value value) {
+  V wv[NV];
+#pragma GCC unroll 8
+  for (int v = 0; v < NV; ++v) wv[v] = hn::LoadU(d, w + v * static_cast<int>(hn::MaxLanes(d)));
+#pragma GCC unroll 32
+  for (int p = 0; p < P; ++p) {
+    const V b = hn::Set(d, value(p));
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v) acc[v][p] = hn::MulAdd(wv[v], b, acc[v][p]);
+  }
+}
+
 // Over 60 lines: the accumulators must stay in one function's registers from bias to store.
 // Blocks x P pixels x one block of channels; P broadcasts and NV weight vectors feed NV * P FMAs per input
-// value.
-// kStep as in Step: 0 reads pixels through the table, else they are kStep floats apart.
+// value. kStep as in Step: 0 reads pixels through the table, else they are kStep floats apart and the tile is
+// repeated.
 template <int kBlocks, int P, int kStep = 0>
 void Tile(const TileArgs& t) {
   const hn::CappedTag<float, kC0> d;
@@ -28,76 +58,88 @@ void Tile(const TileArgs& t) {
   constexpr int kLanes = static_cast<int>(hn::MaxLanes(d));
   constexpr int kPerBlock = kC0 / kLanes;
   constexpr int NV = kBlocks * kPerBlock;
+  constexpr bool kTable = kStep < 0;
+  constexpr int kDistance = kTable ? -kStep : kStep;
   static_assert(P <= kMaxPixels);
+  // Copies: stores through float pointers could change the originals, for all the compiler knows.
+  const int64_t* const pixel_offset = t.pixel_offset;
+  const int64_t* const out_offset = t.out_offset;
+  const Segment* const segments = t.segments;
+  const int64_t num_segments = t.num_segments, block_stride = t.block_stride,
+                prefetch_bytes = t.prefetch_bytes;
+  const float* const bias = t.bias;
+  const char* prefetch = t.prefetch;
+  const int pixels = t.pixels;
+  [[maybe_unused]] const int ahead_tap = t.ahead_tap;
+  [[maybe_unused]] const int64_t ahead = t.ahead;
+  [[maybe_unused]] const bool in_row = t.in_row;
+  const bool whole = pixels == P && t.lane_begin == 0 && t.lane_end == kC0;
 
-  V acc[NV][P];
+  for (int64_t r = 0; r < t.repeat; ++r) {
+    const float* const x = t.x + r * P * kDistance;
+    V acc[NV][P];
 #pragma GCC unroll 8
-  for (int v = 0; v < NV; ++v) {
-    const V b = t.bias ? hn::LoadU(d, t.bias + v * kLanes) : hn::Zero(d);
+    for (int v = 0; v < NV; ++v) {
+      const V b = bias ? hn::LoadU(d, bias + v * kLanes) : hn::Zero(d);
 #pragma GCC unroll 32
-    for (int p = 0; p < P; ++p) acc[v][p] = b;
-  }
+      for (int p = 0; p < P; ++p) acc[v][p] = b;
+    }
 
-  [[maybe_unused]] const float* pixel[P];
-  const float* w = t.weights;
-  for (int64_t s = 0; s < t.num_segments; ++s) {
-    const Segment seg = t.segments[s];
-    const float* base = t.x + seg.offset;
-    if constexpr (kStep == 0) {
-      const uint32_t mask = t.masks ? t.masks[seg.tap] : ~0u;
-      if (mask == ~0u) {
+    const float* w = t.weights;
+    for (int64_t s = 0; s < num_segments; ++s) {
+      const Segment seg = segments[s];
+      const float* base = x + seg.offset;
+      [[maybe_unused]] const uint32_t mask = kTable && t.masks ? t.masks[seg.tap] : ~0u;
+      if constexpr (kTable) {
+        if (seg.tap == ahead_tap) {
 #pragma GCC unroll 32
-        for (int p = 0; p < P; ++p) pixel[p] = base + t.pixel_offset[p];
-      } else {
+          for (int p = 0; p < P; ++p) __builtin_prefetch(base + pixel_offset[p] + ahead, 0, 2);
+        }
+      }
+      for (int64_t at = 0; at < prefetch_bytes; at += kLineBytes)
+        __builtin_prefetch(prefetch + at, 0, 2);  // to L2
+      prefetch += prefetch_bytes;
+      if (!kTable || (in_row && mask == ~0u)) {
+        if constexpr (kTable) base += pixel_offset[0];
+        for (int i = 0; i < seg.len; ++i, w += kBlocks * kC0) {
+          MultiplyAdd(d, w, acc, [&](int p) HWY_ATTR { return base[p * kDistance + i]; });
+        }
+      } else if constexpr (kTable) {
+        const float* pixel[P];
 #pragma GCC unroll 32
-        for (int p = 0; p < P; ++p) pixel[p] = (mask >> p) & 1 ? base + t.pixel_offset[p] : kZeros;
+        for (int p = 0; p < P; ++p) pixel[p] = (mask >> p) & 1 ? base + pixel_offset[p] : kZeros;
+        for (int i = 0; i < seg.len; ++i, w += kBlocks * kC0) {
+          MultiplyAdd(d, w, acc, [&](int p) HWY_ATTR { return pixel[p][i]; });
+        }
       }
     }
-    for (int64_t at = 0; at < t.prefetch_bytes; at += kLineBytes) {
-      __builtin_prefetch(t.prefetch + s * t.prefetch_bytes + at, 0, 2);  // to L2
-    }
-    for (int i = 0; i < seg.len; ++i) {
-      V wv[NV];
-#pragma GCC unroll 8
-      for (int v = 0; v < NV; ++v) wv[v] = hn::LoadU(d, w + v * kLanes);
-      w += kBlocks * kC0;
+
+    if (t.residual) {
+      const float* const residual = t.residual + r * P * kC0;
 #pragma GCC unroll 32
       for (int p = 0; p < P; ++p) {
-        const V b = hn::Set(d, kStep == 0 ? pixel[p][i] : base[p * kStep + i]);
+        const int q = p < pixels ? p : 0;  // pixels that are not stored need not exist
+        const float* at = residual + (kTable ? out_offset[q] : int64_t{q} * kC0);
 #pragma GCC unroll 8
-        for (int v = 0; v < NV; ++v) acc[v][p] = hn::MulAdd(wv[v], b, acc[v][p]);
+        for (int v = 0; v < NV; ++v) {
+          acc[v][p] = hn::Add(acc[v][p],
+                              hn::LoadU(d, at + (v / kPerBlock) * block_stride + (v % kPerBlock) * kLanes));
+        }
       }
     }
-  }
-
-  const auto out = [&t](int p) HWY_ATTR { return kStep == 0 ? t.out_offset[p] : int64_t{p} * kC0; };
-  if (t.residual) {
-#pragma GCC unroll 32
-    for (int p = 0; p < P; ++p) {
-      if (p >= t.pixels) break;
-#pragma GCC unroll 8
-      for (int v = 0; v < NV; ++v) {
-        const float* r = t.residual + (v / kPerBlock) * t.block_stride + out(p) + (v % kPerBlock) * kLanes;
-        acc[v][p] = hn::Add(acc[v][p], hn::LoadU(d, r));
-      }
-    }
-  }
-  ApplyRegisterAct<NV, P>(d, t.act, t.act_imm, acc);
-  const bool whole = t.lane_begin == 0 && t.lane_end == kC0;
-  alignas(64) float scratch[kC0];
-#pragma GCC unroll 32
-  for (int p = 0; p < P; ++p) {
-    if (p >= t.pixels) break;
+    ApplyRegisterAct<NV, P>(d, t.act, t.act_imm, acc);
     if (HWY_LIKELY(whole)) {
+      float* const y = t.y + r * P * kC0;
+#pragma GCC unroll 32
+      for (int p = 0; p < P; ++p) {
+        float* to = y + (kTable ? out_offset[p] : int64_t{p} * kC0);
 #pragma GCC unroll 8
-      for (int v = 0; v < NV; ++v) {
-        float* y = t.y + (v / kPerBlock) * t.block_stride + out(p) + (v % kPerBlock) * kLanes;
-        hn::StoreU(acc[v][p], d, y);
+        for (int v = 0; v < NV; ++v) {
+          hn::StoreU(acc[v][p], d, to + (v / kPerBlock) * block_stride + (v % kPerBlock) * kLanes);
+        }
       }
-    } else if constexpr (kBlocks == 1) {
-#pragma GCC unroll 8
-      for (int v = 0; v < NV; ++v) hn::StoreU(acc[v][p], d, scratch + v * kLanes);
-      for (int l = t.lane_begin; l < t.lane_end; ++l) t.y[out(p) + l] = scratch[l];
+    } else {
+      StorePart<kBlocks, P>(d, t, acc);
     }
   }
 }
@@ -106,12 +148,11 @@ void Tile(const TileArgs& t) {
 // first layer's from a wider one of kRowP pixels, whose spare pixels are not stored.
 template <int kBlocks, int P, int kRowP = P>
 constexpr TileKernel MakeTile() {
+  constexpr bool kWide = kRowP == P;
   return {kBlocks,
           P,
-          Tile<kBlocks, P>,
-          kRowP == P ? Tile<kBlocks, kRowP, kC0> : nullptr,
-          Tile<kBlocks, kRowP, 1>,
-          Tile<kBlocks, kRowP, 2>};
+          {Tile<kBlocks, P, -kC0>, kWide ? Tile<kBlocks, kRowP, -2 * kC0> : nullptr,
+           kWide ? Tile<kBlocks, kRowP, kC0> : nullptr, Tile<kBlocks, kRowP, 1>, Tile<kBlocks, kRowP, 2>}};
 }
 
 }  // namespace opsnn::conv::HWY_NAMESPACE

@@ -44,20 +44,28 @@ struct TileArgs {
   // Memory that the next output group will read: `prefetch_bytes` of it are asked for per segment.
   const char* prefetch = nullptr;
   int64_t prefetch_bytes = 0;
+  // Table tiles: at tap `ahead_tap` the pixels `ahead` floats further are asked for: the row that comes next.
+  int32_t ahead_tap = -1;
+  int64_t ahead = 0;
+  bool in_row = false;  // table tiles: all pixels lie in one row, at the distance of the Step
+  int64_t repeat = 1;   // row tiles: so many neighbouring tiles, all of them whole if more than one
 };
 using TileFn = void (*)(const TileArgs&);
 
-// How a tile finds its pixels: through the table, or at a constant distance that the compiler sees (floats).
-enum class Step : uint8_t { kTable = 0, kOne = 1, kTwo = 2, kBlock = kC0 };
+// How a tile finds its pixels. Table tiles are compiled for a distance too, which they use at taps where all
+// pixels lie in one row of the image: a constant distance saves a load per pixel and step.
+enum class Step : uint8_t {
+  kTable,   // any pixels; neighbours in a row if TileArgs::in_row
+  kTable2,  // any pixels; every other one of a row if in_row
+  kBlock,   // row tiles: neighbouring pixels of a blocked image (pointwise convolution)
+  kOne,     // row tiles: neighbouring pixels of a plane (first layer) ...
+  kTwo,     // ... or every other one
+};
 
 struct TileKernel {
   int blocks = 0, pixels = 0;
-  TileFn table = nullptr;
-  TileFn block = nullptr;               // neighbouring pixels of a blocked image: pointwise convolution
-  TileFn one = nullptr, two = nullptr;  // neighbouring pixels of a plane, or every other one: first layer
-  TileFn For(Step s) const {
-    return s == Step::kTable ? table : s == Step::kBlock ? block : s == Step::kOne ? one : two;
-  }
+  TileFn run[5] = {};  // by Step; null where there is none
+  TileFn For(Step s) const { return run[static_cast<int>(s)]; }
 };
 
 // The register shapes of a tier, by file; fewest blocks, then fewest pixels first.
