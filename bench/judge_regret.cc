@@ -69,6 +69,7 @@ class Pair {
     b_ = Filled(s.k * s.n * s.batch);
     c_ = Filled(elements);
     out_ = Filled(elements);
+    split_out_ = Filled(elements);
     other_ = Filled(elements);
     whole_ = *vector::Compile(chain.program);
     Prepare(threads);
@@ -80,7 +81,7 @@ class Pair {
     const Dims dims{s_.batch, s_.m, s_.n};
     const TensorView in[2] = {TensorView::Contiguous(c_.data(), DType::kF32, dims),
                               TensorView::Contiguous(other_.data(), DType::kF32, dims)};
-    const TensorView out[1] = {TensorView::Contiguous(out_.data(), DType::kF32, dims)};
+    const TensorView out[1] = {TensorView::Contiguous(split_out_.data(), DType::kF32, dims)};
     vector::RunTensors(*whole_, {in, static_cast<size_t>(1 + chain_.full_operands)}, out);
   }
 
@@ -126,7 +127,8 @@ class Pair {
 
   const Chain& chain_;
   Point s_;
-  AlignedBuffer a_, b_, c_, out_, other_;
+  // Each form has an output of its own: streaming stores would push the other's out of the caches.
+  AlignedBuffer a_, b_, c_, out_, split_out_, other_;
   gemm::Params fused_, split_;
   std::shared_ptr<const vector::CompiledProgram> whole_, rest_;
   std::vector<vector::EpilogueArg> args_;

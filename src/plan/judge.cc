@@ -86,19 +86,15 @@ void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
   t.push_back({"join cores", c.cores > 1 ? c.p.sync_us() : 0});
 }
 
-// Instructions and scratch passes that a chain costs beyond its arithmetic, per stage and block: entering the
-// stage's loop. Eight stages are the usual chain; what is longer also competes for registers and code cache.
-constexpr double kStageCycles = 20;
+// Eight stages are the usual chain. The live values of a longer one, each as large as a product's block, no
+// longer fit UB together and its code competes for the instruction cache: a tenth more than in a streaming
+// pass, whose blocks are smaller, was measured on the host.
 constexpr int kUsualStages = 8;
-// What one block of the vector program covers while it stays in UB.
-constexpr int64_t kBlockBytes = 8 << 10;
+constexpr double kLongChainShare = 0.1;
 
-double ChainMicroseconds(const Contraction& c) {
+double LongChainMicroseconds(const Contraction& c, double chain_us) {
   const int stages = c.e.tail ? static_cast<int>(c.e.tail->stages.size()) : 0;
-  const double blocks =
-      std::ceil(static_cast<double>(c.elements) * 4 / static_cast<double>(kBlockBytes)) / c.cores;
-  const double extra = std::max(0, stages - kUsualStages);
-  return c.p.clock_mhz() > 0 ? blocks * kStageCycles * extra / c.p.clock_mhz() : 0;
+  return stages > kUsualStages ? kLongChainShare * chain_us : 0;
 }
 
 double ConversionMicroseconds(const Contraction& c) {
@@ -136,7 +132,7 @@ void AddFusedTermsHost(const Contraction& c, const Tile& tile, Decision& d) {
   // A convolution's block is whole pixels or rows of blocked channels, contiguous as they are.
   t.push_back({"short rows", c.e.kind == ContractionKind::kGemm ? ShortRowsMicroseconds(c) : 0});
   t.push_back({"conversion", ConversionMicroseconds(c)});
-  t.push_back({"long chain", ChainMicroseconds(c)});
+  t.push_back({"long chain", LongChainMicroseconds(c, chain)});
 }
 
 // On an NPU cube and vector units are partners: while the cube computes a block, the vector unit runs the
@@ -163,7 +159,7 @@ double AddFusedTermsNpu(const Contraction& c, const Tile& tile, double handover_
   t.push_back({"last block", overlaps ? vector / blocks : 0});
   t.push_back({"hand-over", handover * blocks});
   t.push_back({"conversion", ConversionMicroseconds(c)});
-  t.push_back({"long chain", ChainMicroseconds(c)});
+  t.push_back({"long chain", LongChainMicroseconds(c, vector)});
   double us = 0;
   for (const CostTerm& term : t) us += term.us;
   return us;
