@@ -165,8 +165,6 @@ def runtime_header(path, runtime):
     # A C++ program gets <cstdint>; a C program could not include it.
     includes = [{"cstdint": "stdint.h", "cstdlib": "stdlib.h"}.get(i, i) for i in includes]
     body = "\n".join(p for p in parts if p)
-    if path == "acl/acl_base_rt.h":  # the error-code headers need its visibility macro in one place
-        return wrap(path, includes, body)
     return wrap(path, includes, body)
 
 
@@ -215,5 +213,6 @@ def operator_headers(functions):
         name = path.rsplit("/", 1)[1]
         if path.count("/") == 1:
             # Older programs include from level2/, or with no folder at all.
-            files[f"include/aclnnop/level2/{name}"] = wrap(f"aclnnop/level2/{name}", [path], "")
+            for other in (f"aclnnop/level2/{name}", name):
+                files[f"include/{other}"] = wrap(other, [path], "")
     return files
