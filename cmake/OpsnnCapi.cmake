@@ -6,6 +6,7 @@ set(OPSNN_GENERATED ${PROJECT_BINARY_DIR}/generated)
 set(OPSNN_SHIMS ascendcl nnopbase hccl opapi_cv opapi_math opapi_nn opapi_transformer)
 
 function(opsnn_capi)
+  cmake_parse_arguments(C "" "" "DEPS" ${ARGN})
   set(capi ${CMAKE_CURRENT_SOURCE_DIR}/capi)
   set(scripts ${PROJECT_SOURCE_DIR}/tools/gen_capi.py ${PROJECT_SOURCE_DIR}/tools/gen_capi_headers.py
       ${PROJECT_SOURCE_DIR}/tools/gen_capi_shims.py)
@@ -29,7 +30,7 @@ function(opsnn_capi)
   add_custom_target(opsnn_capi_generated DEPENDS ${OPSNN_GENERATED}/capi.stamp)
   set_source_files_properties(${own} ${shims} PROPERTIES GENERATED TRUE)
 
-  opsnn_module(capi DEPS op ops runtime SOURCES ${own})
+  opsnn_module(capi DEPS ${C_DEPS} SOURCES ${own})
   add_dependencies(opsnn_capi opsnn_capi_generated)
 
   # The C symbols as static code, for tests that link no shared library.

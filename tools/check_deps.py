@@ -26,6 +26,7 @@ def read_modules():
         text = text.replace("${" + name + "}", value)
     # The operator families are one module here: cmake/OpsnnOperators.cmake makes one target per family.
     text = re.sub(r"opsnn_operators\(", "opsnn_module(ops ", text)
+    text = re.sub(r"opsnn_capi\(", "opsnn_module(capi ", text)  # cmake/OpsnnCapi.cmake
     modules = {}
     for call in re.findall(r"opsnn_module\(([^)]*)\)", text):
         words = call.split()

@@ -14,7 +14,7 @@
 #include "aclnnop/aclnn_mul.h"
 #include "aclnnop/aclnn_relu.h"
 #include "aclnnop/aclnn_softmax.h"
-#include "capi/test_util.h"
+#include "capi/api_tester.h"
 
 namespace opsnn::capi {
 namespace {

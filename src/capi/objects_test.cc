@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "capi/listing.h"
-#include "capi/test_util.h"
+#include "capi/api_tester.h"
 
 namespace opsnn::capi {
 namespace {

@@ -1,6 +1,6 @@
 // What the C API tests share: tensors of the API over guarded memory, and calls through both phases.
-#ifndef OPSNN_CAPI_TEST_UTIL_H_
-#define OPSNN_CAPI_TEST_UTIL_H_
+#ifndef OPSNN_CAPI_API_TESTER_H_
+#define OPSNN_CAPI_API_TESTER_H_
 
 #include <gtest/gtest.h>
 
@@ -142,4 +142,4 @@ inline std::vector<double> PointwiseTolerance(const std::vector<double>& want, D
 
 }  // namespace opsnn::capi
 
-#endif  // OPSNN_CAPI_TEST_UTIL_H_
+#endif  // OPSNN_CAPI_API_TESTER_H_
