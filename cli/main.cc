@@ -18,6 +18,17 @@ int main(int argc, char** argv) {
   cli::AddVerify(app, run);
   cli::AddOps(app, run);
   cli::AddSelftest(app, run);
+  // CLI11 would only say that a subcommand is required.
+  std::string names;
+  bool known = false;
+  for (const CLI::App* c : app.get_subcommands(nullptr)) {
+    known |= argc > 1 && c->get_name() == argv[1];
+    names += (names.empty() ? "" : ", ") + c->get_name();
+  }
+  if (argc > 1 && argv[1][0] != '-' && !known) {
+    std::fprintf(stderr, "opsnn: unknown command \"%s\"; allowed: %s\n", argv[1], names.c_str());
+    return 1;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {
