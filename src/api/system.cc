@@ -41,7 +41,15 @@ std::vector<Knob> ListOptions() {
   return out;
 }
 
-Status SetOption(const std::string& key, const std::string& value) { return SetKnob(key, value); }
+Status SetOption(const std::string& key, const std::string& value) {
+  OPSNN_RETURN_IF_ERROR(SetKnob(key, value));
+  if (key == "max_isa") {  // the active tier was chosen at the first use: move it
+    OPSNN_ASSIGN_OR_RETURN(const isa::Tier tier,
+                           value.empty() ? Result<isa::Tier>(isa::BestTier()) : isa::TierFromName(value));
+    isa::SetMaxTier(tier);
+  }
+  return OkStatus();
+}
 
 Status Initialize() { return InitKnobs(); }
 
