@@ -12,6 +12,7 @@
 #include "kernels/transpose/strided_copy.h"
 #include "kernels/transpose/tile.h"
 #include "vector/run.h"
+#include "vector/streaming.h"
 
 namespace opsnn::kernels {
 namespace {
@@ -21,7 +22,6 @@ namespace {
 constexpr int64_t kPixels = 128;
 constexpr int kMaxC0 = 32;
 constexpr int64_t kTaskBytes = 128 << 10;
-constexpr int64_t kStreamBytes = 16 << 20;
 
 // One side of a conversion as strides in elements: of images, of channel blocks, of channels inside a block
 // and of pixels. A plain layout is a blocked one whose blocks lie c0 * channel apart.
@@ -194,7 +194,7 @@ void ConvertLayout(const LayoutConvertParams& p) {
     share = (kTaskBytes / bytes_per_pixel + kPixels - 1) / kPixels * kPixels;
   }
   const int64_t shares = (pixels + share - 1) / share;
-  const PieceCopier copier(src, dst, total / 2 >= kStreamBytes);
+  const PieceCopier copier(src, dst, total / 2 >= vector::StreamingThreshold());
   const auto piece = [&](int64_t n, int64_t c, int64_t at) {
     const int64_t count = std::min(share, pixels - at);
     copier.Copy(n, c, std::min<int64_t>(step, channels - c), at, count);

@@ -8,14 +8,13 @@
 #include "base/parallel.h"
 #include "kernels/transpose/runs.h"
 #include "kernels/transpose/tile.h"
+#include "vector/streaming.h"
 
 namespace opsnn::kernels {
 namespace {
 
 // Below this a task costs more to hand over than to do (a copy moves some 10 bytes per nanosecond).
 constexpr int64_t kTaskBytes = 128 << 10;
-// Results beyond this leave even a large private cache before anybody reads them: write around it.
-constexpr int64_t kStreamBytes = 16 << 20;
 // Shares of a tile unit end on multiples of this many rows, so that every share but the last writes whole
 // lines.
 constexpr int64_t kRowGrain = 64;
@@ -48,7 +47,7 @@ CopyPlan::CopyPlan(int elem_bytes, const Dims& dims, const Dims& src_strides, co
     if (num_outer_ > 0) inner_ = take(num_outer_ - 1);
   }
   for (int i = 0; i < num_outer_; ++i) outer_count_ *= outer_[i].n;
-  stream_ = outer_count_ * inner_.n * cols_.n * run_ >= kStreamBytes;
+  stream_ = outer_count_ * inner_.n * cols_.n * run_ >= vector::StreamingThreshold();
 }
 
 void CopyPlan::Canonicalise(int elem_bytes, const Dims& dims, const Dims& src_strides,

@@ -1,7 +1,11 @@
 #include "kernels/transpose/tile.h"
 
-#include <atomic>
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <numeric>
+
+#include "vector/streaming.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/transpose/tile.cc"
@@ -69,19 +73,48 @@ HWY_INLINE void TransposeTile(const uint8_t* src, int64_t src_stride, uint8_t* d
   }
 }
 
-// kBands * K * kBlocks rows, all columns (at least K): the last tile is moved back over columns already done.
+// kBands * K * kBlocks rows, columns [begin, end), at least K: the last tile is moved back over columns
+// already done. The lines that a later panel writes lie `ahead` bytes further on in the destination's rows;
+// they are asked for here, because no prefetcher follows so many rows, and a store has to wait for its line.
+// 0 asks for none.
 template <class T, int kBlocks, int kBands, bool kStream>
 HWY_NOINLINE void Panel(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
-                        int64_t cols) {
+                        int64_t begin, int64_t end, int64_t ahead) {
   constexpr int K = kK<T>;
   constexpr int64_t kRows = K * kBlocks, kSize = sizeof(T);
-  for (int64_t c = 0; c < cols; c += K) {
-    c = c + K > cols ? cols - K : c;
+  for (int64_t c = begin; c < end; c += K) {
+    c = c + K > end ? end - K : c;
+    if (ahead != 0) {
+      for (int i = 0; i < K; ++i) __builtin_prefetch(dst + (c + i) * dst_stride + ahead, 1, 3);
+    }
 #pragma GCC unroll 4
     for (int b = 0; b < kBands; ++b) {
       TransposeTile<T, kBlocks, kStream>(src + b * kRows * src_stride + c * kSize, src_stride,
                                          dst + b * kRows * kSize + c * dst_stride, dst_stride);
     }
+  }
+}
+
+// The same where the rows' lines fall into few sets of L1 (strides of large powers of two) and would throw
+// each other out between the steps of a line: every line is first copied, once, to a dense buffer.
+template <class T, int kBlocks, int kBands, bool kStream>
+HWY_NOINLINE void StagedPanel(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
+                              int64_t begin, int64_t end, int64_t ahead) {
+  constexpr int64_t kSize = sizeof(T), kRows = kK<T> * kBlocks * kBands, kColumns = kLine / kSize;
+  const hn::CappedTag<uint8_t, kLine> d;
+  alignas(kLine) uint8_t lines[kRows * kLine];
+  int64_t c = begin;
+  for (; c + kColumns <= end; c += kColumns) {
+    for (int64_t r = 0; r < kRows; ++r) {
+      const uint8_t* row = src + r * src_stride + c * kSize;
+      for (int64_t at = 0; at < kLine; at += static_cast<int64_t>(hn::Lanes(d))) {
+        hn::Store(hn::LoadU(d, row + at), d, lines + r * kLine + at);
+      }
+    }
+    Panel<T, kBlocks, kBands, kStream>(lines, kLine, dst + c * dst_stride, dst_stride, 0, kColumns, ahead);
+  }
+  if (c < end) {
+    Panel<T, kBlocks, kBands, kStream>(src, src_stride, dst, dst_stride, std::min(c, end - kK<T>), end, 0);
   }
 }
 
@@ -180,14 +213,23 @@ void TailRows(const Transpose2DParams& p, int64_t r) {
   const uint8_t* src = static_cast<const uint8_t*>(p.src);
   uint8_t* dst = static_cast<uint8_t*>(p.dst);
   for (; p.rows - r >= kRows; r += kRows) {
-    Panel<T, kBlocks, 1, false>(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, p.cols);
+    Panel<T, kBlocks, 1, false>(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, 0,
+                                p.cols, 0);
   }
   if constexpr (kBlocks > 1) {
     TailRows<T, kBlocks / 2>(p, r);
   } else if (r < p.rows) {
     r = p.rows - kRows;
-    Panel<T, 1, 1, false>(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, p.cols);
+    Panel<T, 1, 1, false>(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, 0, p.cols, 0);
   }
+}
+
+// Do the lines of a panel's rows crowd into few sets? L1 repeats its sets every 4 KiB on every CPU with 64
+// sets (pages limit them to that) and has at least 8 ways, some of which the destination needs.
+bool SharesSets(int64_t src_stride, int64_t panel_rows) {
+  constexpr int64_t kPeriod = 4096, kWays = 6;
+  const int64_t step = std::gcd(std::abs(src_stride), kPeriod);
+  return panel_rows * step > kWays * kPeriod;
 }
 
 template <class T>
@@ -200,15 +242,33 @@ void TransposeT(const Transpose2DParams& p) {
   const uint8_t* src = static_cast<const uint8_t*>(p.src);
   uint8_t* dst = static_cast<uint8_t*>(p.dst);
   const bool aligned = (reinterpret_cast<intptr_t>(dst) | p.dst_stride) % kLine == 0;
-  int64_t r = 0;
-  for (; r + kPanel <= p.rows; r += kPanel) {
-    const auto panel =
-        p.stream && aligned ? &Panel<T, kMaxBlocks, kBands, true> : &Panel<T, kMaxBlocks, kBands, false>;
-    panel(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, p.cols);
+  const bool stream = p.stream && aligned, staged = SharesSets(p.src_stride, kPanel);
+  const auto panel =
+      staged
+          ? (stream ? &StagedPanel<T, kMaxBlocks, kBands, true> : &StagedPanel<T, kMaxBlocks, kBands, false>)
+          : (stream ? &Panel<T, kMaxBlocks, kBands, true> : &Panel<T, kMaxBlocks, kBands, false>);
+  const int64_t full_rows = p.rows / kPanel * kPanel;
+  // The columns are taken in pieces. Long destination rows: a few source lines wide, so that the lines of a
+  // piece are written soon after they were asked for. Short ones: wide enough that what is written together,
+  // all panels of a piece, lies together; then the prefetchers follow by themselves. Small or streamed
+  // results: in one.
+  constexpr int64_t kShortRow = 1024, kPieceBytes = 32 << 10, kPieceLines = 4, kSmall = 256 << 10;
+  int64_t piece = p.cols, ahead = 0;
+  if (p.rows * kSize <= kShortRow) {
+    piece = std::max<int64_t>(kPieceBytes / (p.rows * kSize) / kPanel, 1) * kPanel;
+  } else if (!stream && p.rows * p.cols * kSize >= kSmall) {
+    piece = kPieceLines * kPanel;
+    ahead = 2 * kLine;
   }
-  if (r < p.rows) TailRows<T, kMaxBlocks>(p, r);
+  for (int64_t c = 0; c < p.cols; c += piece) {
+    const int64_t end = std::min(c + piece, p.cols), begin = std::min(c, end - kK<T>);
+    for (int64_t r = 0; r < full_rows; r += kPanel) {
+      panel(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, begin, end, ahead);
+    }
+  }
+  if (full_rows < p.rows) TailRows<T, kMaxBlocks>(p, full_rows);
   // Streaming stores are weakly ordered: nobody may see the result before they have left the core.
-  if (p.stream) std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (stream) vector::FlushStreams();
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "op/pointwise.h"
+#include "ops/data/channel_moves.h"
 #include "ops/data/data_op.h"
 
 namespace opsnn::ops {
@@ -51,24 +52,27 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   const op::TensorDesc& y = c.outputs[0];
   OPSNN_ASSIGN_OR_RETURN(const int axis, NormalizeAxisOf(kOp, "attribute axis",
                                                          op::AttrsOf(c.attrs).Int("axis", 0), y.dims.rank()));
-  const bool blocked = IsBlocked(y), channels = blocked && axis == kChannelAxis;
-  const TensorView to = y.View(nullptr);
-  std::vector<Move> moves;
+  for (const op::TensorDesc* x : c.inputs) OPSNN_RETURN_IF_ERROR(CheckSameBlocks(kOp, *x, y));
   int64_t at = 0;
-  for (size_t i = 0; i < c.inputs.size(); ++i) {
-    const op::TensorDesc& x = *c.inputs[i];
-    OPSNN_RETURN_IF_ERROR(CheckSameBlocks(kOp, x, y));
-    if (channels) {
-      MoveChannels(x, y, 0, at, x.dims[axis], static_cast<int>(i), 0, &moves);
-    } else {
-      const TensorView from = x.View(nullptr);  // N, H and W keep their place in the stored dims of blocks
-      Box box = Box::Whole(from.dims);
-      box.to_start[axis] = at;
-      moves.push_back(MoveBox(from, to, box, static_cast<int>(i), 0));
+  if (IsBlocked(y) && axis == kChannelAxis) {
+    ChannelMoves moves(y);
+    for (size_t i = 0; i < c.inputs.size(); ++i) {
+      const op::TensorDesc& x = *c.inputs[i];
+      moves.Add(static_cast<int>(i), x, 0, 0, y, at, x.dims[axis]);
+      at += x.dims[axis];
     }
-    at += x.dims[axis];
+    return std::move(moves).MakeKernel();
   }
-  return MakeMovesKernel(std::move(moves), blocked ? "blocked" : "copies");
+  std::vector<Move> moves;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const TensorView from =
+        c.inputs[i]->View(nullptr);  // N, H and W keep their place in the stored dims of blocks
+    Box box = Box::Whole(from.dims);
+    box.to_start[axis] = at;
+    moves.push_back(MoveBox(from, y.View(nullptr), box, static_cast<int>(i), 0));
+    at += c.inputs[i]->dims[axis];
+  }
+  return MakeMovesKernel(std::move(moves), IsBlocked(y) ? "blocked" : "copies");
 }
 
 }  // namespace

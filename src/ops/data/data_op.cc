@@ -174,30 +174,6 @@ Move MoveBox(const TensorView& from, const TensorView& to, const Box& box, int f
   return m;
 }
 
-void MoveChannels(const op::TensorDesc& from, const op::TensorDesc& to, int64_t from_channel,
-                  int64_t to_channel, int64_t count, int from_operand, int to_operand,
-                  std::vector<Move>* moves) {
-  const TensorView src = from.View(nullptr), dst = to.View(nullptr);  // (n, c1, h, w, c0)
-  const int64_t c0 = from.layout.c0;
-  for (int64_t done = 0; done < count;) {
-    const int64_t a = from_channel + done, b = to_channel + done, left = count - done;
-    Box box = Box::Whole(src.dims);
-    box.extent[1] = 1;
-    int64_t n = std::min({c0 - a % c0, c0 - b % c0, left});
-    if (n == c0) {  // both at a block's start: as many whole blocks as there are
-      box.extent[1] = left / c0;
-      n = left / c0 * c0;
-    }
-    box.extent[4] = std::min(n, c0);
-    box.from_start[1] = a / c0;
-    box.from_start[4] = a % c0;
-    box.to_start[1] = b / c0;
-    box.to_start[4] = b % c0;
-    moves->push_back(MoveBox(src, dst, box, from_operand, to_operand));
-    done += n;
-  }
-}
-
 bool IsBlocked(const op::TensorDesc& d) { return d.layout.format == Format::kNC1HWC0 && d.dims.rank() == 4; }
 
 Status CheckSameBlocks(const char* op, const op::TensorDesc& a, const op::TensorDesc& b) {

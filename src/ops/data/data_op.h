@@ -80,12 +80,6 @@ struct Box {
 };
 Move MoveBox(const TensorView& from, const TensorView& to, const Box& box, int from_operand, int to_operand);
 
-// Channels of blocked images: `count` channels from from_channel on to to_channel on, every image and pixel.
-// Whole blocks move as one piece, others lane by lane where blocks of the two sides do not coincide.
-void MoveChannels(const op::TensorDesc& from, const op::TensorDesc& to, int64_t from_channel,
-                  int64_t to_channel, int64_t count, int from_operand, int to_operand,
-                  std::vector<Move>* moves);
-
 bool IsBlocked(const op::TensorDesc& d);
 // Data operators that take blocked images want the same block on every side; an error otherwise.
 Status CheckSameBlocks(const char* op, const op::TensorDesc& a, const op::TensorDesc& b);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "op/pointwise.h"
+#include "ops/data/channel_moves.h"
 #include "ops/data/data_op.h"
 
 namespace opsnn::ops {
@@ -102,7 +103,15 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   }
   const bool all_channels = w.extent[kChannelAxis] == x.dims[kChannelAxis] && w.step[kChannelAxis] == 1;
   if (all_channels) return MakeMovesKernel({MoveBox(from, to, box, 0, 0)}, "blocked");
-  // Lane by lane, or block by block where both sides stand at the start of one.
+  const bool only_channels = w.step[kChannelAxis] == 1 && w.extent[0] == x.dims[0] &&
+                             w.extent[2] == x.dims[2] && w.extent[3] == x.dims[3] && w.step[0] == 1 &&
+                             w.step[2] == 1 && w.step[3] == 1;
+  if (only_channels) {
+    ChannelMoves moves(x);
+    moves.Add(0, x, w.start[kChannelAxis], 0, y, 0, w.extent[kChannelAxis]);
+    return std::move(moves).MakeKernel();
+  }
+  // Lane by lane, or as many lanes as share a block on both sides.
   std::vector<Move> moves;
   const int64_t c0 = x.layout.c0;
   for (int64_t k = 0; k < w.extent[kChannelAxis];) {

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "op/pointwise.h"
+#include "ops/data/channel_moves.h"
 #include "ops/data/data_op.h"
 
 namespace opsnn::ops {
@@ -64,20 +65,24 @@ Status Infer(op::InferContext& c) {
 Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   const op::TensorDesc& x = *c.inputs[0];
   OPSNN_ASSIGN_OR_RETURN(const int axis, Axis(c.attrs, x.dims.rank()));
-  std::vector<Move> moves;
+  for (const op::TensorDesc& y : c.outputs) OPSNN_RETURN_IF_ERROR(CheckSameBlocks(kOp, x, y));
   int64_t at = 0;
-  for (size_t i = 0; i < c.outputs.size(); ++i) {
-    const op::TensorDesc& y = c.outputs[i];
-    OPSNN_RETURN_IF_ERROR(CheckSameBlocks(kOp, x, y));
-    if (IsBlocked(x) && axis == kChannelAxis) {
-      MoveChannels(x, y, at, 0, y.dims[axis], 0, static_cast<int>(i), &moves);
-    } else {
-      const TensorView to = y.View(nullptr);
-      Box box = Box::Whole(to.dims);
-      box.from_start[axis] = at;
-      moves.push_back(MoveBox(x.View(nullptr), to, box, 0, static_cast<int>(i)));
+  if (IsBlocked(x) && axis == kChannelAxis) {
+    ChannelMoves moves(x);
+    for (size_t i = 0; i < c.outputs.size(); ++i) {
+      const op::TensorDesc& y = c.outputs[i];
+      moves.Add(0, x, at, static_cast<int>(i), y, 0, y.dims[axis]);
+      at += y.dims[axis];
     }
-    at += y.dims[axis];
+    return std::move(moves).MakeKernel();
+  }
+  std::vector<Move> moves;
+  for (size_t i = 0; i < c.outputs.size(); ++i) {
+    const TensorView to = c.outputs[i].View(nullptr);
+    Box box = Box::Whole(to.dims);
+    box.from_start[axis] = at;
+    moves.push_back(MoveBox(x.View(nullptr), to, box, 0, static_cast<int>(i)));
+    at += c.outputs[i].dims[axis];
   }
   return MakeMovesKernel(std::move(moves), IsBlocked(x) ? "blocked" : "copies");
 }
