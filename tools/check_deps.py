@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 # Modules that any test may use besides its own dependencies.
-TEST_EXTRA = {"testing"}
+TEST_EXTRA = {"testing", "ref"}
 
 
 def read_modules():
@@ -80,7 +80,7 @@ def main():
             errors.append(f"src/{rel}: in no module of src/CMakeLists.txt")
             continue
         allowed = closure(modules, own) | {own}
-        if rel.endswith(("_test.cc", "_bench.cc", "_tester.h", "_tester.cc")):
+        if rel.endswith(("_test.cc", "_bench.cc", "_bench.h", "_tester.h", "_tester.cc", "_for_test.h")):
             allowed |= TEST_EXTRA
         text = f.read_text()
         for inc in INCLUDE.findall(text):
