@@ -69,11 +69,20 @@ void PackStrip(const PackSource& columns, int64_t k, int64_t cols, int64_t padde
   }
 }
 
+// Rows of A that a tile reads side by side must not fall into the same few sets of L1: no row stride of a
+// multiple of half its 4 KiB ways. Packing pays when its result is read often.
+bool ReadsAInPlace(const Job& job) {
+  const Params& p = *job.p;
+  if (!IsUnitF32(p.a)) return false;
+  if (job.path == Path::kDirect) return true;
+  return p.n <= p.blocking.in_place_cols && (p.a.col_stride != 1 || p.a.row_stride * 4 % 2048 != 0);
+}
+
 // Packs or points at the rows of A for one K block.
 void SetA(const Job& job, const Tile& t, int64_t k0, BlockArgs& g) {
   const Params& p = *job.p;
   const PackSource a = Rows(p.a, t.batch).At(t.row, k0);
-  if (job.path == Path::kDirect && IsUnitF32(p.a)) {
+  if (ReadsAInPlace(job)) {
     g.a = static_cast<const float*>(a.data);
     g.a_layout = a.k_stride == 1 ? ALayout::kUnitK : ALayout::kUnitRow;
     g.a_stride = a.k_stride == 1 ? a.i_stride : a.k_stride;
@@ -94,6 +103,7 @@ void SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
   const int64_t nr = job.micro.nr, first = t.col + col;
   g.b_row_stride = nr;
   g.b_panel_stride = nr * g.depth;
+  g.source = nullptr;
   if (job.path == Path::kPacked) {
     g.b = job.packed + k0 * job.packed_width + first * g.depth;
     return;
@@ -106,7 +116,14 @@ void SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
     return;
   }
   float* dst = ThreadScratch(Scratch::kB, RoundUp(cols, nr) * g.depth);
-  for (int64_t j = 0; j < cols; j += nr) {
+  int64_t first_packed = 0;
+  if (b.i_stride == 1 &&
+      b.dtype == DType::kF32) {  // whole panels are packed by the first tile that reads them
+    g.source = static_cast<const float*>(b.data);
+    g.source_stride = b.k_stride;
+    first_packed = cols / nr * nr;
+  }
+  for (int64_t j = first_packed; j < cols; j += nr) {
     PackPanel(b.At(j, 0), std::min(nr, cols - j), g.depth, dst + j * g.depth, nr);
   }
   g.b = dst;

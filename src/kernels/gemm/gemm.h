@@ -41,10 +41,10 @@ MicroTile TileFor(isa::Tier tier);
 
 // How the work is cut. The numbers come from the planner; these defaults suit 48 KiB of L1 and 2 MiB of L2.
 struct Blocking {
-  int64_t mc = 224;   // rows of A packed at a time: mc x kc floats leave most of L2 to B and C
-  int64_t nc = 4096;  // columns of B packed at a time into the shared buffer
-  int64_t kc = 256;   // depth of a panel: kc x nr floats of B and mr x kc of A share L1
-  int64_t direct_floats = 48 * 1024 / 4;  // kDirect: B and one row panel of A together up to this size
+  int64_t mc = 512;                    // rows of A packed at a time: mc x kc floats in less than half of L2
+  int64_t kc = 384;                    // depth of a panel: kc x nr floats of B are what L1 holds
+  int64_t direct_floats = 450 * 1024;  // kDirect: A, B and C of a tile together stay in L2
+  int64_t in_place_cols = 1024;        // kPanel: A is read in place for C up to this wide
 };
 
 inline constexpr int64_t kMaxGemvRows =

@@ -64,6 +64,10 @@ struct BlockArgs {
   int64_t a_stride = 0;      // the stride that is not 1; unused when packed
   const float* b = nullptr;  // panel j at b + j * b_panel_stride, row k of it at + k * b_row_stride
   int64_t b_panel_stride = 0, b_row_stride = 0;
+  // Not null: whole panels are not packed yet, column j of row k lies at source + k * source_stride + j; the
+  // tile of row panel 0 writes them to b.
+  const float* source = nullptr;
+  int64_t source_stride = 0;
   float* c = nullptr;  // row Start(0), column 0
   int64_t ldc = 0;
   bool accumulate = false;  // continue the sums already in C

@@ -1,7 +1,8 @@
 // The micro-kernels and the loop over tiles of one block.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/micro.cc"
-#include <limits>
+#include <array>
+#include <type_traits>
 #include <utility>
 
 #include "isa/foreach_target.h"
@@ -27,7 +28,7 @@ constexpr int kNr = kNv * kLanes;
 struct Ahead {
   const float* c = nullptr;
   int64_t ldc = 0, c_rows = 0;
-  Lines* b = nullptr;
+  Lines b;
   int64_t b_lines = 0;
 };
 constexpr int64_t kPiece = 16;  // steps of k between two groups of prefetches: some 200 cycles
@@ -43,6 +44,7 @@ struct MicroArgs {
   bool accumulate;
   const TileFinish* finish;
   const float* bias;
+  float* packed;
   Ahead ahead;
 };
 
@@ -100,29 +102,66 @@ HWY_INLINE void StoreTile(const MicroArgs& g, V (&acc)[MR][NV]) {
   }
 }
 
-template <int MR, int NV>
-HWY_INLINE void StepUnitRow(const float* a, const float* b, V (&acc)[MR][NV]) {
+// The panel of A at a[k * stride + i]: packed (stride MR) and transposed operands.
+template <int MR>
+struct UnitRowA {
+  HWY_INLINE explicit UnitRowA(const MicroArgs& g) : a(g.a), stride(g.a_stride) {}
+  HWY_INLINE V At(int i) const { return hn::Set(D(), a[i]); }
+  HWY_INLINE void Advance() { a += stride; }
+  const float* a;
+  int64_t stride;
+};
+
+// The same at a[i * stride + k]. Rows are reached from every third row's pointer by the scaled addresses
+// base + {0, 1, 2} * stride, so that 14 rows take 5 pointers and one stride register.
+template <int MR>
+struct UnitKA {
+  static constexpr int kBases = (MR + 2) / 3;
+  HWY_INLINE explicit UnitKA(const MicroArgs& g) : stride(g.a_stride) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kBases; ++i) base[i] = g.a + 3 * i * stride;
+  }
+  HWY_INLINE V At(int i) const { return hn::Set(D(), base[i / 3][(i % 3) * stride]); }
+  HWY_INLINE void Advance() {
+#pragma GCC unroll 8
+    for (int i = 0; i < kBases; ++i) ++base[i];
+  }
+  const float* base[kBases];
+  int64_t stride;
+};
+
+// One step of k. kStoreB also writes B's vectors to the packed panel: the first tile that reads a panel packs
+// it for the others, under the cover of its multiply-adds.
+template <int MR, int NV, bool kStoreB, class A>
+HWY_INLINE void Step(A& a, const float* b, float* packed, V (&acc)[MR][NV]) {
   const D d;
   V bk[NV];
 #pragma GCC unroll 4
   for (int j = 0; j < NV; ++j) bk[j] = hn::LoadU(d, b + j * kLanes);
+  if constexpr (kStoreB) {
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) hn::Store(bk[j], d, packed + j * kLanes);
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) {
-    const V ai = hn::Set(d, a[i]);
+    const V ai = a.At(i);
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(ai, bk[j], acc[i][j]);
   }
+  a.Advance();
 }
 
-// acc += A panel x B panel, A read at a[k * stride + i]: packed panels (stride MR) and transposed operands.
-template <int MR, int NV>
-HWY_INLINE void MulUnitRow(const MicroArgs& g, V (&acc)[MR][NV]) {
-  const float* a = g.a;
+template <int MR, int NV, bool kUnitRow, bool kStoreB>
+void Micro(MicroArgs& g) {
+  V acc[MR][NV];
+  LoadTile<MR, NV>(g, acc);
+  std::conditional_t<kUnitRow, UnitRowA<MR>, UnitKA<MR>> a(g);
   const float* b = g.b;
+  float* packed = g.packed;
   const int64_t pieces = g.depth / kPiece;
   if (pieces > 0) {
     const float* c = g.ahead.c;
-    Lines next_b = *g.ahead.b;
+    Lines next_b = g.ahead.b;
     int64_t c_left = g.ahead.c_rows, b_left = g.ahead.b_lines;
     const int64_t c_step = (c_left + pieces - 1) / pieces, b_step = (b_left + pieces - 1) / pieces;
     for (int64_t piece = 0; piece < pieces; ++piece) {
@@ -132,108 +171,73 @@ HWY_INLINE void MulUnitRow(const MicroArgs& g, V (&acc)[MR][NV]) {
       }
       for (int64_t i = std::min(b_step, b_left); i > 0; --i, --b_left)
         __builtin_prefetch(next_b.Next(), 0, 2);
-      for (int64_t k = 0; k < kPiece; ++k, a += g.a_stride, b += g.b_stride) StepUnitRow<MR, NV>(a, b, acc);
+      for (int64_t k = 0; k < kPiece; ++k, b += g.b_stride, packed += kNr) {
+        Step<MR, NV, kStoreB>(a, b, packed, acc);
+      }
     }
-    *g.ahead.b = next_b;
+    g.ahead.b = next_b;
   }
-  for (int64_t k = pieces * kPiece; k < g.depth; ++k, a += g.a_stride, b += g.b_stride) {
-    StepUnitRow<MR, NV>(a, b, acc);
-  }
-}
-
-// The same with A read at a[i * stride + k]. Rows are reached from every third row's pointer by the scaled
-// addresses base + {0, 1, 2} * stride, so that 14 rows take 5 pointers and one stride register.
-template <int MR, int NV>
-HWY_INLINE void MulUnitK(const MicroArgs& g, V (&acc)[MR][NV]) {
-  const D d;
-  constexpr int kBases = (MR + 2) / 3;
-  const int64_t stride = g.a_stride;
-  const float* base[kBases];
-#pragma GCC unroll 8
-  for (int i = 0; i < kBases; ++i) base[i] = g.a + 3 * i * stride;
-  const float* b = g.b;
-  for (int64_t k = 0; k < g.depth; ++k) {
-    V bk[NV];
-#pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) bk[j] = hn::LoadU(d, b + j * kLanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-      const V ai = hn::Set(d, base[i / 3][(i % 3) * stride]);
-#pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(ai, bk[j], acc[i][j]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kBases; ++i) ++base[i];
-    b += g.b_stride;
-  }
-}
-
-template <int MR, int NV, bool kUnitRow>
-void Micro(const MicroArgs& g) {
-  V acc[MR][NV];
-  LoadTile<MR, NV>(g, acc);
-  if constexpr (kUnitRow) {
-    MulUnitRow<MR, NV>(g, acc);
-  } else {
-    MulUnitK<MR, NV>(g, acc);
+  for (int64_t k = pieces * kPiece; k < g.depth; ++k, b += g.b_stride, packed += kNr) {
+    Step<MR, NV, kStoreB>(a, b, packed, acc);
   }
   StoreTile<MR, NV>(g, acc);
 }
 
-using MicroFn = void (*)(const MicroArgs&);
-template <int NV, bool kUnitRow, int... kRows>
-constexpr MicroFn FnFor(int rows, std::integer_sequence<int, kRows...>) {
-  constexpr MicroFn table[] = {&Micro<kRows + 1, NV, kUnitRow>...};
-  return table[rows - 1];
+using MicroFn = void (*)(MicroArgs&);
+using Rows = std::make_integer_sequence<int, kMr>;
+template <int NV, bool kUnitRow, bool kStoreB, int... kRows>
+constexpr std::array<MicroFn, kMr> FnsFor(std::integer_sequence<int, kRows...>) {
+  return {&Micro<kRows + 1, NV, kUnitRow, kStoreB>...};
 }
-// [unit row][vectors - 1][rows - 1]
-struct MicroTable {
-  MicroFn fn[2][kNv][kMr];
-};
-constexpr MicroTable MakeTable() {
-  MicroTable t{};
-  for (int r = 0; r < kMr; ++r) {
-    t.fn[0][0][r] = FnFor<1, false>(r + 1, std::make_integer_sequence<int, kMr>());
-    t.fn[0][1][r] = FnFor<2, false>(r + 1, std::make_integer_sequence<int, kMr>());
-    t.fn[1][0][r] = FnFor<1, true>(r + 1, std::make_integer_sequence<int, kMr>());
-    t.fn[1][1][r] = FnFor<2, true>(r + 1, std::make_integer_sequence<int, kMr>());
+// [unit row][vectors - 1][rows - 1]; panels that are packed on the way are whole.
+constexpr std::array<MicroFn, kMr> kFns[2][kNv] = {
+    {FnsFor<1, false, false>(Rows()), FnsFor<2, false, false>(Rows())},
+    {FnsFor<1, true, false>(Rows()), FnsFor<2, true, false>(Rows())}};
+constexpr std::array<MicroFn, kMr> kStoringFns[2] = {FnsFor<2, false, true>(Rows()),
+                                                     FnsFor<2, true, true>(Rows())};
+
+// Tiles of one panel of B, rows inside: the panel stays in L1.
+void RunPanel(const BlockArgs& g, int64_t j, MicroArgs& m) {
+  const int64_t panel = j / kNr;
+  const bool unit_row = g.a_layout != ALayout::kUnitK, last_panel = j + kNr >= g.cols;
+  m.cols = std::min<int64_t>(kNr, g.cols - j);
+  m.bias = g.finish.bias ? g.finish.bias + j : nullptr;
+  const float* b = g.b + panel * g.b_panel_stride;
+  Lines lines =
+      last_panel || g.b_row_stride != kNr ? g.next : Lines(b + g.b_panel_stride, 0, 1, 4 * kNr * g.depth);
+  const int64_t share = CeilDiv(lines.left, g.p1 - g.p0);
+  for (int64_t p = g.p0; p < g.p1; ++p) {
+    const int64_t row = g.panels.Start(p), height = g.panels.Height(p);
+    m.a = g.a + (g.a_layout == ALayout::kPacked  ? row * g.depth
+                 : g.a_layout == ALayout::kUnitK ? row * g.a_stride
+                                                 : row);
+    m.a_stride = g.a_layout == ALayout::kPacked ? height : g.a_stride;
+    m.c = g.c + row * g.ldc + j;
+    m.ahead.c_rows = g.panels.Height(p + 1 < g.p1 ? p + 1 : g.p0);
+    m.ahead.c = p + 1 < g.p1 ? m.c + height * g.ldc : g.c + g.panels.Start(g.p0) * g.ldc + j + kNr;
+    if (last_panel && p + 1 == g.p1) m.ahead.c = g.next_c;
+    m.ahead.b_lines = std::min(share, lines.left);
+    if (p == 0 && g.source && m.cols == kNr) {
+      m.b = g.source + j;
+      m.b_stride = g.source_stride;
+      m.packed = const_cast<float*>(b);
+      kStoringFns[unit_row][static_cast<size_t>(height - 1)](m);
+    } else {
+      m.b = b;
+      m.b_stride = g.b_row_stride;
+      kFns[unit_row][m.cols > kLanes][static_cast<size_t>(height - 1)](m);
+    }
   }
-  return t;
 }
-constexpr MicroTable kTable = MakeTable();
 
 void MacroBlockKernel(const BlockArgs& g) {
   MicroArgs m{};
-  m.b_stride = g.b_row_stride;
   m.ldc = g.ldc;
   m.depth = g.depth;
   m.accumulate = g.accumulate;
   m.finish = &g.finish;
   m.ahead.ldc = g.ldc;
-  for (int64_t j = 0, panel = 0; j < g.cols; j += kNr, ++panel) {
-    m.cols = std::min<int64_t>(kNr, g.cols - j);
-    m.b = g.b + panel * g.b_panel_stride;
-    m.bias = g.finish.bias ? g.finish.bias + j : nullptr;
-    const MicroFn* fns = kTable.fn[g.a_layout != ALayout::kUnitK][m.cols > kLanes];
-    const bool last_panel = j + kNr >= g.cols;
-    Lines lines =
-        last_panel || g.b_row_stride != kNr ? g.next : Lines(m.b + g.b_panel_stride, 0, 1, 4 * kNr * g.depth);
-    const int64_t share = CeilDiv(lines.left, g.p1 - g.p0);
-    m.ahead.b = &lines;
-    for (int64_t p = g.p0; p < g.p1; ++p) {
-      const int64_t row = g.panels.Start(p), height = g.panels.Height(p);
-      m.a = g.a + (g.a_layout == ALayout::kPacked  ? row * g.depth
-                   : g.a_layout == ALayout::kUnitK ? row * g.a_stride
-                                                   : row);
-      m.a_stride = g.a_layout == ALayout::kPacked ? height : g.a_stride;
-      m.c = g.c + row * g.ldc + j;
-      m.ahead.c_rows = g.panels.Height(p + 1 < g.p1 ? p + 1 : g.p0);
-      m.ahead.c = p + 1 < g.p1 ? m.c + height * g.ldc : g.c + g.panels.Start(g.p0) * g.ldc + j + kNr;
-      if (last_panel && p + 1 == g.p1) m.ahead.c = g.next_c;
-      m.ahead.b_lines = std::min(share, lines.left);
-      fns[height - 1](m);
-    }
-  }
+  for (int64_t j = 0; j < g.cols; j += kNr) RunPanel(g, j, m);
 }
 
 constexpr MicroTile kTile{kMr, kNr};

@@ -17,8 +17,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-// Rows of B are far apart: hardware prefetchers do not follow, so the copy asks for the row this far ahead.
-constexpr int64_t kPrefetchRows = 8;
 
 // Unit stride along i: rows are copied, the columns beyond `width` become zero.
 void PackRows(const float* src, int64_t k_stride, int64_t width, int64_t depth, float* dst, int64_t ld) {
@@ -27,12 +25,8 @@ void PackRows(const float* src, int64_t k_stride, int64_t width, int64_t depth, 
   for (int64_t k = 0; k < depth; ++k) {
     const float* s = src + k * k_stride;
     float* t = dst + k * ld;
-    const float* ahead = s + kPrefetchRows * k_stride;
     int64_t i = 0;
-    for (; i < whole; i += kLanes) {
-      __builtin_prefetch(ahead + i);
-      hn::StoreU(hn::LoadU(d, s + i), d, t + i);
-    }
+    for (; i < whole; i += kLanes) hn::StoreU(hn::LoadU(d, s + i), d, t + i);
     if (rest != 0) {
       const V v = LoadFirst(d, s + i, static_cast<size_t>(rest));
       if (i + kLanes <= ld) {
