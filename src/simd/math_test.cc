@@ -3,12 +3,14 @@
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
 #include "simd/act-inl.h"
+#include "simd/exp-inl.h"
 #include "simd/pow-inl.h"
 
 #ifndef OPSNN_SIMD_MATH_TEST_FUNCTIONS
 #define OPSNN_SIMD_MATH_TEST_FUNCTIONS
 namespace opsnn {
 enum class Fn {
+  kExpUsual,
   kExp,
   kExpm1,
   kLog,
@@ -38,6 +40,8 @@ namespace opsnn::HWY_NAMESPACE {
 template <class D, class V = VecF<D>>
 HWY_INLINE V Eval(D d, Fn fn, V x, V y) {
   switch (fn) {
+    case Fn::kExpUsual:
+      return ExpUsual(d, x);
     case Fn::kExp:
       return Exp(d, x);
     case Fn::kExpm1:
@@ -94,6 +98,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -183,6 +188,25 @@ TEST(SimdMath, UlpBounds) {
       EXPECT_LE(worst, b.ulp) << b.name << " tier " << isa::Name(static_cast<isa::Tier>(tier))
                               << " x = " << x[at] << " got " << got[at] << " want " << b.ref(x[at]);
       RecordProperty(b.name, std::to_string(worst));
+    }
+  }
+}
+
+TEST(SimdMath, ExpUsualHasTheBitsOfExp) {
+  testing::Rng rng;
+  std::vector<float> x = Floats(-110.0f, -0x1p-30f, 40009);
+  const std::vector<float> positive = Floats(0x1p-30f, 100.0f, 40009);
+  x.insert(x.end(), positive.begin(), positive.end());
+  std::shuffle(x.begin(), x.end(), rng.engine());
+  x.insert(x.end(), {kNan, kInf, -kInf, 0.0f, -0.0f});
+  for (int tier = 0; tier <= static_cast<int>(isa::BestTier()); ++tier) {
+    const std::vector<float> a = RunFn(tier, Fn::kExp, x, x), b = RunFn(tier, Fn::kExpUsual, x, x);
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << tier;
+    const std::vector<float> small(1000, -1.25f);  // all on the short way
+    EXPECT_EQ(RunFn(tier, Fn::kExp, small, small), RunFn(tier, Fn::kExpUsual, small, small));
+    for (float v = -90; v < 90; v += 0.37f) {
+      const std::vector<float> same(16, v);
+      ASSERT_EQ(RunFn(tier, Fn::kExp, same, same), RunFn(tier, Fn::kExpUsual, same, same)) << v;
     }
   }
 }

@@ -23,7 +23,8 @@ using testing::Rng;
 class ModesTier : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override { isa::SetMaxTier(static_cast<isa::Tier>(GetParam())); }
-  void TearDown() override { isa::SetMaxTier(isa::BestTier()); }
+  void TearDown() override { isa::SetMaxTier(saved_); }
+  isa::Tier saved_ = isa::ActiveTier();
 };
 INSTANTIATE_TEST_SUITE_P(Tiers, ModesTier, ::testing::Range(0, isa::kNumTiers),
                          [](const auto& i) { return isa::Name(static_cast<isa::Tier>(i.param)); });

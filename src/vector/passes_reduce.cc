@@ -59,12 +59,12 @@ struct CentreReader : Prefetcher {
       store(v);
       return hn::Mul(v, v);
     } else if constexpr (kSecond == StageOp::kExp) {
-      const VF e = Exp(d, v);
+      const VF e = ExpUsual(d, v);
       store(e);
       return e;
     } else {
       store(v);
-      return Exp(d, v);
+      return ExpUsual(d, v);
     }
   }
   HWY_INLINE VF Whole(size_t i) {

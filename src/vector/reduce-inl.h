@@ -8,7 +8,7 @@
 #define OPSNN_VECTOR_REDUCE_INL_H_
 #endif
 
-#include "simd/math-inl.h"
+#include "simd/exp-inl.h"
 #include "vector/pass-inl.h"
 
 HWY_BEFORE_NAMESPACE();

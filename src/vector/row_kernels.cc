@@ -171,13 +171,13 @@ void SoftmaxRows(const RowArgs& a) {
     auto all = MakeReader(x, next, [](DF, VF v) HWY_ATTR { return v; });
     const VF m = hn::Set(d, static_cast<float>(ReduceRow<MaxReduction>(d, n, all)));
     if constexpr (kLog) {
-      auto exps = MakeReader(x, next, [m](DF dd, VF v) HWY_ATTR { return Exp(dd, hn::Sub(v, m)); });
+      auto exps = MakeReader(x, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
       const VF log_sum = Log(d, hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps))));
       WriteRow<false, false>(
           a, x, y, next, [m, log_sum](DF, VF v, VF, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
     } else {
       auto exps =
-          MakeKeeper(x, exps_of_row, next, [m](DF dd, VF v) HWY_ATTR { return Exp(dd, hn::Sub(v, m)); });
+          MakeKeeper(x, exps_of_row, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
       const VF sum = hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps)));
       const VF scale = hn::Div(hn::Set(d, 1.0f), sum);
       WriteRow<false, false>(a, exps_of_row, y, next,

@@ -8,6 +8,7 @@
 #endif
 
 #include "simd/act-inl.h"
+#include "simd/exp-inl.h"
 #include "simd/pow-inl.h"
 #include "vector/pass-inl.h"
 
@@ -39,7 +40,7 @@ HWY_INLINE V UnaryStage(D d, V x, float imm0, float imm1) {
   if constexpr (kOp == kReciprocal) return hn::Div(one, x);
   if constexpr (kOp == kSqrt) return hn::Sqrt(x);
   if constexpr (kOp == kRsqrt) return hn::Div(one, hn::Sqrt(x));
-  if constexpr (kOp == kExp) return Exp(d, x);
+  if constexpr (kOp == kExp) return ExpUsual(d, x);
   if constexpr (kOp == kLog) return Log(d, x);
   if constexpr (kOp == kErf) return Erf(d, x);
   if constexpr (kOp == kTanh) return Tanh(d, x);

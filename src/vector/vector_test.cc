@@ -25,7 +25,8 @@ class EachTier : public ::testing::TestWithParam<int> {
       tier_ = static_cast<isa::Tier>(GetParam());
     isa::SetMaxTier(tier_);
   }
-  void TearDown() override { isa::SetMaxTier(isa::BestTier()); }
+  void TearDown() override { isa::SetMaxTier(saved_); }
+  isa::Tier saved_ = isa::ActiveTier();
   isa::Tier tier_;
 };
 INSTANTIATE_TEST_SUITE_P(Tiers, EachTier, ::testing::Range(0, isa::kNumTiers),
