@@ -19,8 +19,9 @@ TensorView ViewOf(const TensorArgument& t) {
 // Existing programs overrun small buffers by a few bytes; those bytes are there (runtime/memory.h).
 constexpr ptrdiff_t kSpareBytes = 32;
 
+// The view must stay inside the allocation that the tensor's address belongs to.
 Status CheckInsideBlock(const Call& call, int tensor, const ByteRange& touched) {
-  auto block = runtime::FindBlock(touched.begin);
+  auto block = runtime::FindBlock(call.tensors()[tensor].object->data.load(std::memory_order_relaxed));
   if (!block) return OkStatus();  // not allocated here: nothing is known about it
   const char* end = static_cast<const char*>(block->base) + block->bytes;
   if (touched.end - end <= kSpareBytes) return OkStatus();
