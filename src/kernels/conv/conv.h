@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "isa/tier.h"
+#include "simd/reg_act.h"
 #include "vector/run.h"
 
 namespace opsnn::conv {
@@ -95,6 +96,16 @@ void PackWeights(const ConvPlan& plan, const float* w, float* packed);
 // Names everything that the packed order depends on: plans with equal keys share packed weights.
 std::string PackKey(const ConvPlan& plan);
 
+// What happens to a finished sum, in this order: act, then scale and shift for all channels alike (the
+// product is rounded first). The neutral shift is -0: adding it changes no value.
+struct Post {
+  RegAct act = RegAct::kNone;
+  float act_imm[2] = {0, 0};
+  bool affine = false;
+  float scale = 1.0f, shift = -0.0f;
+};
+
+// Order of the epilogue: bias (it starts the sum), residual, act, affine, then the program on stored rows.
 struct ConvArgs {
   const float* x = nullptr;
   const float* weights = nullptr;   // packed
@@ -102,6 +113,12 @@ struct ConvArgs {
   const float* residual = nullptr;  // blocked, in y's layout; may be y itself
   void* workspace = nullptr;
   vector::Epilogue epilogue;
+  bool affine = false;  // scale and shift of Post
+  float scale = 1.0f, shift = -0.0f;
+
+  Post post() const {
+    return {epilogue.act, {epilogue.act_imm[0], epilogue.act_imm[1]}, affine, scale, shift};
+  }
 };
 void RunConv(const ConvPlan& plan, const ConvArgs& args);
 

@@ -107,7 +107,7 @@ double ActRef(RegAct act, double v, const float* imm) {
 }
 
 struct Options {
-  bool bias = false, residual = false, in_place = false;
+  bool bias = false, residual = false, in_place = false, affine = false;
   RegAct act = RegAct::kNone;
 };
 
@@ -151,6 +151,7 @@ void CheckConv(const ConvShape& s, const Options& o, Rng& rng) {
     a.epilogue.act = o.act;
     a.epilogue.act_imm[0] = o.act == RegAct::kHardSwish ? 1.0f / 6 : -0.5f;
     a.epilogue.act_imm[1] = 0.5f;
+    if (o.affine) a.affine = true, a.scale = -0.75f, a.shift = 0.5f;
     RunConv(plan, a);
     EXPECT_TRUE(y.GuardsIntact());
     if (threads == 1) first = y.Get();
@@ -176,6 +177,9 @@ void CheckConv(const ConvShape& s, const Options& o, Rng& rng) {
                    8 * testing::Epsilon(DType::kF32) * std::fabs(want[i]);
     if (o.act == RegAct::kSigmoid) tolerance[i] += 8 * testing::Epsilon(DType::kF32);
     want[i] = ActRef(o.act, want[i], imm);
+    if (o.affine)
+      want[i] = want[i] * -0.75 + 0.5,
+      tolerance[i] += 2 * testing::Epsilon(DType::kF32) * (std::fabs(want[i]) + 1);
   }
   EXPECT_EQ(testing::Compare(got, want, tolerance), "");
 }
@@ -229,6 +233,7 @@ TEST_P(ConvTest, RandomShapes) {
     o.bias = rng.Chance(0.5);
     o.residual = s.y_blocked && rng.Chance(0.4);
     o.in_place = rng.Chance(0.5);
+    o.affine = rng.Chance(0.3);
     const RegAct acts[] = {RegAct::kNone, RegAct::kRelu, RegAct::kClip, RegAct::kHardSwish, RegAct::kSigmoid};
     o.act = acts[rng.Int(0, 4)];
     CheckConv(s, o, rng);
@@ -269,7 +274,7 @@ TEST_P(ConvTest, KnownShapes) {
       s.oh = (s.h + 2 * r.p - r.k) / r.s + 1, s.ow = (s.w + 2 * r.p - r.k) / r.s + 1;
     }
     EXPECT_EQ(Name(PlanConv(s).variant), Name(r.variant)) << Show(s);
-    CheckConv(s, {true, true, false, RegAct::kRelu}, rng);
+    CheckConv(s, {true, true, false, false, RegAct::kRelu}, rng);
   }
 }
 

@@ -23,8 +23,7 @@ struct DepthwiseRow {
   int64_t iy = 0;                   // input row under kernel row 0; may be negative
   int64_t h = 0, w = 0, ow = 0, pl = 0;
   int kh = 0, kw = 0, sw = 1, dh = 1, dw = 1;
-  RegAct act = RegAct::kNone;
-  const float* act_imm = nullptr;
+  const Post* post = nullptr;
 };
 }  // namespace opsnn::conv
 #endif
@@ -49,7 +48,7 @@ HWY_INLINE void StorePixels(const DepthwiseRow& r, int64_t ox, int64_t count, in
       if (p < count) acc[0][p] = hn::Add(acc[0][p], hn::LoadU(d, r.residual + (ox + p) * kC0 + lane));
     }
   }
-  ApplyRegisterAct<1, P>(d, r.act, r.act_imm, acc);
+  ApplyInRegisters<1, P>(d, *r.post, acc);
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) {
     if (p < count) hn::StoreU(acc[0][p], d, r.y + (ox + p) * kC0 + lane);
@@ -159,6 +158,7 @@ OPSNN_TIER_TABLE(DepthwiseRowTier);
 void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   const ConvShape& s = plan.shape;
   const Operands ops = PrepareOperands(plan, args);
+  const Post post = args.post();
   const auto row_fn = OPSNN_TIER_CALL(DepthwiseRowTier);
   const int64_t blocks = (s.c + kC0 - 1) / kC0, in_plane = s.h * s.w * kC0, out_plane = s.oh * s.ow * kC0;
   const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
@@ -173,15 +173,14 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
     r.h = s.h, r.w = s.w, r.ow = s.ow, r.pl = s.pl;
     r.kh = static_cast<int>(s.kh), r.kw = static_cast<int>(s.kw);
     r.sw = static_cast<int>(s.sw), r.dh = static_cast<int>(s.dh), r.dw = static_cast<int>(s.dw);
-    r.act = args.epilogue.act;
-    r.act_imm = args.epilogue.act_imm;
+    r.post = &post;
     for (int64_t oy = begin; oy < end; ++oy) {
       const int64_t at = image_block * out_plane + oy * s.ow * kC0;
       r.y = ops.y + at;
       r.residual = args.residual ? args.residual + at : nullptr;
       r.iy = oy * s.sh - s.pt;
       row_fn(r);
-      if (!IsRegisterAct(r.act)) ActPass(r.act, r.act_imm, r.y, s.ow * kC0);
+      if (!IsRegisterAct(post.act)) PostPass(post, r.y, s.ow * kC0);
     }
     FinishRows(plan, args, ops.y, n, b, b + 1, begin, end);
   });

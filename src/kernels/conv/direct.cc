@@ -69,11 +69,11 @@ void ActOnTile(const TileArgs& t, int blocks) {
   for (int b = 0; b < blocks; ++b) {
     float* y = t.y + b * t.block_stride;
     if (!t.out_offset) {
-      ActPass(t.act, t.act_imm, y, t.pixels * t.repeat * kC0);
+      PostPass(*t.post, y, t.pixels * t.repeat * kC0);
       continue;
     }
     for (int p = 0; p < t.pixels; ++p) {
-      ActPass(t.act, t.act_imm, y + t.out_offset[p] + t.lane_begin, t.lane_end - t.lane_begin);
+      PostPass(*t.post, y + t.out_offset[p] + t.lane_begin, t.lane_end - t.lane_begin);
     }
   }
 }
@@ -81,7 +81,7 @@ void ActOnTile(const TileArgs& t, int blocks) {
 class DirectRun {
  public:
   DirectRun(const ConvPlan& plan, const ConvArgs& args)
-      : plan_(plan), s_(plan.shape), args_(args), ops_(PrepareOperands(plan, args)) {
+      : plan_(plan), s_(plan.shape), args_(args), ops_(PrepareOperands(plan, args)), post_(args.post()) {
     blocks_ = CeilDiv(s_.oc, kC0);
     in_blocks_ = CeilDiv(s_.c, kC0);
     for (const Phase& p : plan.phases) rows_ = std::max(rows_, p.rows);
@@ -129,6 +129,7 @@ class DirectRun {
   const ConvShape& s_;
   const ConvArgs& args_;
   Operands ops_;
+  const Post post_;
   int64_t blocks_ = 0, in_blocks_ = 0;
   int64_t rows_ = 0;  // rows of the longest phase
   Step step_ = Step::kTable;
@@ -388,9 +389,7 @@ void DirectRun::RunTile(const TileGeometry& tile, const TaskState& state, size_t
   t.repeat = tile.repeat;
   t.lane_begin = g.lane_begin;
   t.lane_end = g.lane_end;
-  t.act = args_.epilogue.act;
-  t.act_imm[0] = args_.epilogue.act_imm[0];
-  t.act_imm[1] = args_.epilogue.act_imm[1];
+  t.post = &post_;
   if (next) {
     constexpr int64_t kLine = 64;
     t.prefetch = reinterpret_cast<const char*>(next);
@@ -405,7 +404,7 @@ void DirectRun::RunTile(const TileGeometry& tile, const TaskState& state, size_t
     t.ahead = s_.w * plan_.in_step_h * kC0;
   }
   tile.kernel->For(tile.step)(t);
-  if (!IsRegisterAct(t.act)) ActOnTile(t, g.blocks);
+  if (!IsRegisterAct(post_.act)) ActOnTile(t, g.blocks);
 }
 
 void DirectRun::Finish(RowRange rows, size_t group_begin, size_t group_end) const {

@@ -8,6 +8,7 @@
 #endif
 
 #include "isa/hwy.h"
+#include "kernels/conv/act_pass.h"
 #include "simd/act-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,16 +25,22 @@ HWY_INLINE void ActAll(D d, const float* imm, V (&acc)[NV][P]) {
     }
 }
 
-// Applies `act` if it is one of the cheap ones (see IsRegisterAct), else leaves acc alone.
+// Applies `post` if its activation is one of the cheap ones (see IsRegisterAct), else leaves acc alone.
 template <int NV, int P, class D, class V = hn::Vec<D>>
-HWY_INLINE void ApplyRegisterAct(D d, RegAct act, const float* imm, V (&acc)[NV][P]) {
-  if (act == RegAct::kRelu) {
-    ActAll<RegAct::kRelu>(d, imm, acc);
-  } else if (act == RegAct::kClip) {
-    ActAll<RegAct::kClip>(d, imm, acc);
-  } else if (act == RegAct::kHardSwish) {
-    ActAll<RegAct::kHardSwish>(d, imm, acc);
+HWY_INLINE void ApplyInRegisters(D d, const Post& post, V (&acc)[NV][P]) {
+  if (post.act == RegAct::kRelu) {
+    ActAll<RegAct::kRelu>(d, post.act_imm, acc);
+  } else if (post.act == RegAct::kClip) {
+    ActAll<RegAct::kClip>(d, post.act_imm, acc);
+  } else if (post.act == RegAct::kHardSwish) {
+    ActAll<RegAct::kHardSwish>(d, post.act_imm, acc);
   }
+  if (!post.affine || !IsRegisterAct(post.act)) return;
+  const V scale = hn::Set(d, post.scale), shift = hn::Set(d, post.shift);
+#pragma GCC unroll 8
+  for (int v = 0; v < NV; ++v)
+#pragma GCC unroll 32
+    for (int p = 0; p < P; ++p) acc[v][p] = hn::Add(hn::Mul(acc[v][p], scale), shift);
 }
 
 }  // namespace opsnn::conv::HWY_NAMESPACE

@@ -127,7 +127,7 @@ void Tile(const TileArgs& t) {
         }
       }
     }
-    ApplyRegisterAct<NV, P>(d, t.act, t.act_imm, acc);
+    ApplyInRegisters<NV, P>(d, *t.post, acc);
     if (HWY_LIKELY(whole)) {
       float* const y = t.y + r * P * kC0;
 #pragma GCC unroll 32

@@ -39,8 +39,7 @@ struct TileArgs {
   int64_t block_stride = 0;  // floats between output blocks
   int pixels = 0;            // pixels stored
   int lane_begin = 0, lane_end = kC0;  // lanes stored (whole blocks unless groups share one)
-  vector::RegAct act = vector::RegAct::kNone;
-  float act_imm[2] = {0, 0};
+  const Post* post = nullptr;
   // Memory that the next output group will read: `prefetch_bytes` of it are asked for per segment.
   const char* prefetch = nullptr;
   int64_t prefetch_bytes = 0;

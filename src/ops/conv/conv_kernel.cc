@@ -270,6 +270,9 @@ Status ConvKernel::Run(const RunArgs& args) const {
   if (has_y_) a.y = reinterpret_cast<float*>(Pointer(y_, args));
   a.epilogue.act = tail_.act;
   std::copy(tail_.act_imm, tail_.act_imm + 2, a.epilogue.act_imm);
+  a.affine = tail_.affine;
+  a.scale = tail_.scale;
+  a.shift = tail_.shift;
   std::vector<vector::EpilogueArg> tail_args;
   if (tail_.rest) {
     tail_args.reserve(tail_args_.size());
@@ -292,6 +295,7 @@ Status ConvKernel::Run(const RunArgs& args) const {
 std::string ConvKernel::variant() const {
   std::string v = plan_.Describe();
   if (has_residual_) v += ", +residual";
+  if (tail_.affine) v += ", +affine";
   if (tail_.rest) v += ", +program";
   if (!packed_) v += ", weights packed at run time";
   if (!plan_.refused.empty()) v += "; not " + plan_.refused;

@@ -169,6 +169,34 @@ TEST(Conv, FusedTail) {
   }
 }
 
+// hard_swish(conv) * constant + constant needs no pass over the stored result.
+TEST(Conv, ConstantAffineTail) {
+  Rng rng;
+  const Dims x_dims{1, 20, 9, 9}, w_dims{24, 20, 3, 3};
+  TestImage x(rng, DType::kF32, x_dims, kBlocked);
+  GuardedTensor w(DType::kF32, w_dims);
+  w.FillRandom(rng);
+  for (const bool shift_only : {false, true}) {
+    ProgramBuilder b;
+    SlotId v = b.Unary(StageOp::kHardSwish, b.Input(), 1.0 / 6, 0.5);
+    if (!shift_only) v = b.Binary(StageOp::kMul, b.Const(0.75), v);
+    b.Output(b.Binary(StageOp::kAdd, v, b.Const(-0.25)));
+    OpTester t("Conv");
+    t.In(x.stored, x_dims, kBlocked).In(w).Tail({std::move(b).Build()}).OutLayout(0, kBlocked);
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    EXPECT_NE(t.variant().find("+affine"), std::string::npos) << t.variant();
+    EXPECT_EQ(t.variant().find("+program"), std::string::npos) << t.variant();
+    Reference r = Evaluate("Conv", {}, {ToRef(x.logical), ToRef(w)}, DType::kF32);
+    std::vector<double> bounds = Bounds(r), want = r.outputs[0].v;
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double y = want[i], hard_swish = y * std::clamp(y / 6 + 0.5, 0.0, 1.0);
+      want[i] = hard_swish * (shift_only ? 1.0 : 0.75) - 0.25;
+      bounds[i] = 1.5 * bounds[i] + 8 * testing::Epsilon(DType::kF32) * (std::fabs(hard_swish) + 1);
+    }
+    ASSERT_EQ("", testing::Compare(FromStored(t.OutDesc().dims, kBlocked, t.Out().Get()), want, bounds));
+  }
+}
+
 TEST(Conv, UnknownDimsPropagate) {
   TensorDesc x, w;
   x.dims = Dims{kUnknownDim, 3, kUnknownDim, 32};

@@ -57,6 +57,43 @@ Addition FirstAddition(const Program& p) {
   return {};
 }
 
+// The constant that stage `s` combines slot `x` with, if it is one.
+std::optional<double> ConstantOperand(const Program& p, const Stage& s, SlotId x) {
+  const SlotId other = s.src[0] == x ? s.src[1] : s.src[0];
+  for (const Stage& c : p.stages) {
+    if (c.op == StageOp::kConst && c.dst == other) return c.imm[0];
+  }
+  return std::nullopt;
+}
+
+// Takes the whole of `p` as x * scale + shift with constants; false if it is anything else.
+bool TakeAffine(const Program& p, ConvTail* t) {
+  if (p.num_inputs != 1 || p.outputs.size() != 1 || p.slots[0].type != ComputeType::kF32) return false;
+  std::optional<double> scale, shift;
+  SlotId x = 0;
+  for (const Stage& s : p.stages) {
+    if (s.op == StageOp::kConst) continue;
+    const bool binary = Info(s.op).arity == 2;
+    if (Uses(p, x) != 1 || (s.src[0] != x && !(binary && s.src[1] == x))) return false;
+    const std::optional<double> c = binary ? ConstantOperand(p, s, x) : std::nullopt;
+    if (s.op == StageOp::kMul && c && !scale && !shift) {
+      scale = c;
+    } else if (s.op == StageOp::kAdd && c && !shift) {
+      shift = c;
+    } else if (s.op == StageOp::kAffine && !scale && !shift) {
+      scale = s.imm[0], shift = s.imm[1];
+    } else {
+      return false;
+    }
+    x = s.dst;
+  }
+  if (p.outputs[0] != x) return false;
+  t->affine = true;
+  if (scale) t->scale = static_cast<float>(*scale);
+  if (shift) t->shift = static_cast<float>(*shift);
+  return true;
+}
+
 }  // namespace
 
 TailShape ShapeOf(const op::TensorDesc& input, const Dims& out) {
@@ -117,7 +154,7 @@ Result<ConvTail> CutTail(const Program& program, const std::vector<bool>& residu
   t.act = split.act;
   t.act_imm[0] = split.act_imm[0];
   t.act_imm[1] = split.act_imm[1];
-  if (!split.rest) return t;
+  if (!split.rest || TakeAffine(split.rest_program, &t)) return t;
   OPSNN_ASSIGN_OR_RETURN(t.rest, vector::Compile(split.rest_program));
   for (int i : split.rest_inputs) t.rest_inputs.push_back(original[static_cast<size_t>(i)]);
   return t;

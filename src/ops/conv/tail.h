@@ -27,6 +27,8 @@ struct ConvTail {
   int residual = -1;  // program input added first, in the output's own layout, or -1
   vector::RegAct act = vector::RegAct::kNone;
   float act_imm[2] = {0, 0};
+  bool affine = false;  // then x * scale + shift, both constants
+  float scale = 1.0f, shift = -0.0f;
   std::shared_ptr<const vector::CompiledProgram> rest;  // null: nothing remains
   std::vector<int>
       rest_inputs;  // for each input of `rest` after the block: its index in the original program
