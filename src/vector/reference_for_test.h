@@ -11,10 +11,9 @@
 
 namespace opsnn::vector {
 
-inline double RefStage(StageOp op, bool integer, double x, double y, double z, double i0, double i1) {
+inline double RefUnary(StageOp op, bool integer, double x, double i0, double i1) {
   auto clip = [](double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; };
   auto cast = [integer](double v) { return integer && !std::isnan(v) ? std::trunc(v) : integer ? 0.0 : v; };
-  const bool nan = std::isnan(x) || std::isnan(y);
   switch (op) {
     case StageOp::kCopy:
       return x;
@@ -84,6 +83,16 @@ inline double RefStage(StageOp op, bool integer, double x, double y, double z, d
       return std::isnan(x);
     case StageOp::kIsInf:
       return std::isinf(x);
+    default:
+      return NAN;
+  }
+}
+
+inline double RefStage(StageOp op, bool integer, double x, double y, double z, double i0, double i1) {
+  if (Info(op).arity == 1) return RefUnary(op, integer, x, i0, i1);
+  auto cast = [integer](double v) { return integer && !std::isnan(v) ? std::trunc(v) : integer ? 0.0 : v; };
+  const bool nan = std::isnan(x) || std::isnan(y);
+  switch (op) {
     case StageOp::kAdd:
       return x + y;
     case StageOp::kSub:

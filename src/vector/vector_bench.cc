@@ -86,7 +86,7 @@ void BM_LayerNorm(benchmark::State& state) {
               TensorView::Contiguous(beta.data(), DType::kF32, {cols})},
              true);
 }
-// The same by the interpreter: an output more than the template knows keeps it away.
+// The same by the interpreter.
 void BM_LayerNormInterpreted(benchmark::State& state) {
   static std::vector<float> gamma(1 << 16, 0.5f), beta(1 << 16, 0.25f);
   NormOptions o;
