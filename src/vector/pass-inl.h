@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "hwy/cache_control.h"
+#include "isa/cache.h"
 #include "isa/hwy.h"
 #include "vector/pass.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "hwy/cache_control.h"
+#include "isa/cache.h"
 
 namespace opsnn::vector {
 
