@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/parallel.h"
+#include "kernels/gather/slice_offset.h"
 
 namespace opsnn::kernels {
 namespace {
@@ -18,8 +19,6 @@ int64_t FirstOutside(const void* data, int64_t count, int64_t size) {
   }
   return -1;
 }
-
-int64_t FromEnd(int64_t index, int64_t size) { return index < 0 ? index + size : index; }
 
 Status Outside(const IndexArray& indices, int64_t at, int64_t size) {
   if (size == 0) {
@@ -67,14 +66,6 @@ void GatherRange(const GatherParams& p, int64_t begin, int64_t end) {
         std::memcpy(dst, src, n);
       });
   }
-}
-
-// Byte offset of tuple `t` (counted over batches and tuples) inside src of GatherNd or dst of ScatterNd.
-int64_t SliceOffset(const SliceIndexParams& p, int64_t t) {
-  const int k = p.bounds.rank();
-  int64_t at = t / p.tuples;
-  for (int i = 0; i < k; ++i) at = at * p.bounds[i] + FromEnd(p.indices[t * k + i], p.bounds[i]);
-  return at * p.slice_bytes;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "base/status.h"
 #include "tensor/shape.h"
 
@@ -58,6 +59,12 @@ Status CheckTuples(const SliceIndexParams& p);
 Status GatherNd(const SliceIndexParams& p, const void* src, void* dst);
 // Writes updates (batches, tuples, slice) into dst, in order: where a tuple repeats, the last one stays.
 Status ScatterNd(const SliceIndexParams& p, const void* updates, void* dst);
+
+enum class ScatterReduction : uint8_t { kAdd, kMul, kMax, kMin };
+// dst = dst op updates, update after update; halves compute in f32 and round each time, integers wrap, NaN
+// wins max and min. Not for bool.
+Status ScatterNdReduce(const SliceIndexParams& p, DType dtype, ScatterReduction reduction,
+                       const void* updates, void* dst);
 
 }  // namespace opsnn::kernels
 

@@ -9,6 +9,16 @@ namespace {
 
 constexpr const char* kOp = "ScatterND";
 
+// nullopt: the updates replace what is there.
+std::optional<kernels::ScatterReduction> FindReduction(const op::Attrs* attrs) {
+  const std::string name = op::AttrsOf(attrs).String("reduction", "none");
+  if (name == "add") return kernels::ScatterReduction::kAdd;
+  if (name == "mul") return kernels::ScatterReduction::kMul;
+  if (name == "max") return kernels::ScatterReduction::kMax;
+  if (name == "min") return kernels::ScatterReduction::kMin;
+  return std::nullopt;
+}
+
 // The dims that updates must have.
 Result<Dims> UpdateDims(const Dims& x, const Dims& indices) {
   const int64_t k = indices.back();
@@ -25,6 +35,9 @@ Result<Dims> UpdateDims(const Dims& x, const Dims& indices) {
 
 Status Infer(op::InferContext& c) {
   const op::TensorDesc &x = *c.inputs[0], &indices = *c.inputs[1], &updates = *c.inputs[2];
+  if (x.dtype == DType::kBool && FindReduction(c.attrs)) {
+    return InvalidArgument("%s: data has dtype bool; allowed with a reduction: numbers", kOp);
+  }
   if (!x.known_rank) return SetOutput(c, UnknownRank(x.dtype));
   if (indices.known_rank && updates.known_rank && IsKnown(x.dims) && IsKnown(indices.dims) &&
       IsKnown(updates.dims)) {
@@ -54,15 +67,17 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
     }
   }
   p.indices = {nullptr, indices.dtype == DType::kS64, NumElements(indices.dims)};
-  return Staged(c, MakeKernel("slices", [p, bytes = x.View(nullptr).bytes()](const op::RunArgs& args) {
-                  kernels::SliceIndexParams q = p;
-                  q.indices.data = args.inputs[1];
-                  OPSNN_RETURN_IF_ERROR(kernels::CheckTuples(q).WithContext("ScatterND: indices"));
-                  if (args.inputs[0] != args.outputs[0] && bytes > 0) {
-                    std::memcpy(args.outputs[0], args.inputs[0], bytes);
-                  }
-                  return kernels::ScatterNd(q, args.inputs[2], args.outputs[0]);
-                }));
+  const auto run = [p, bytes = x.View(nullptr).bytes(), dtype = x.dtype,
+                    reduction = FindReduction(c.attrs)](const op::RunArgs& args) {
+    kernels::SliceIndexParams q = p;
+    q.indices.data = args.inputs[1];
+    OPSNN_RETURN_IF_ERROR(kernels::CheckTuples(q).WithContext("ScatterND: indices"));
+    void* y = args.outputs[0];
+    if (args.inputs[0] != y && bytes > 0) std::memcpy(y, args.inputs[0], bytes);
+    if (!reduction) return kernels::ScatterNd(q, args.inputs[2], y);
+    return kernels::ScatterNdReduce(q, dtype, *reduction, args.inputs[2], y);
+  };
+  return Staged(c, MakeKernel("slices", run));
 }
 
 }  // namespace

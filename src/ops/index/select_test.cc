@@ -170,6 +170,34 @@ TEST(CumSumTest, RandomAxes) {
   }
 }
 
+TEST(ScatterNdTest, Reductions) {
+  GuardedTensor idx(DType::kS64, {3, 1});
+  idx.Set({1, -1, 1});
+  const struct {
+    const char* reduction;
+    std::vector<double> want;
+  } cases[] = {{"none", {2, 7, 5}},
+               {"add", {2, 3 + 4 + 7, 1 + 5}},
+               {"mul", {2, 3 * 4 * 7, 5}},
+               {"max", {2, 7, 5}},
+               {"min", {2, 3, 1}}};
+  for (const DType type : kTypes) {
+    GuardedTensor x(type, {3}), updates(type, {3});
+    x.Set({2, 3, 1});
+    updates.Set({4, 5, 7});
+    for (const auto& k : cases) {
+      OpTester t("ScatterND");
+      t.In(x).In(idx).In(updates).Attr("reduction", std::string(k.reduction));
+      ASSERT_TRUE(t.Run().ok()) << t.status().message();
+      EXPECT_EQ(t.Out().Get(), k.want) << k.reduction << " " << Name(type);
+    }
+  }
+  GuardedTensor flags(DType::kBool, {3});
+  OpTester t("ScatterND");
+  t.In(flags).In(idx).In(flags).Attr("reduction", std::string("max"));
+  EXPECT_EQ(t.Infer().message(), "ScatterND: data has dtype bool; allowed with a reduction: numbers");
+}
+
 TEST(OneHotTest, AxesAndStrayIndices) {
   GuardedTensor idx(DType::kS64, {3}), values(DType::kF32, {2});
   idx.Set({1, -1, 5});

@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <type_traits>
+
+#include "base/half.h"
+#include "kernels/gather/gather.h"
+#include "kernels/gather/slice_offset.h"
+
+namespace opsnn::kernels {
+namespace {
+
+template <typename V>
+V Combine(ScatterReduction reduction, V a, V b) {
+  // Integers add and multiply as unsigned numbers: they wrap.
+  if constexpr (std::is_integral_v<V>) {
+    if (reduction == ScatterReduction::kAdd)
+      return static_cast<V>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    if (reduction == ScatterReduction::kMul)
+      return static_cast<V>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  } else {
+    if (reduction == ScatterReduction::kAdd) return a + b;
+    if (reduction == ScatterReduction::kMul) return a * b;
+    if (a != a) return a;
+    if (b != b) return b;
+  }
+  return reduction == ScatterReduction::kMax ? std::max(a, b) : std::min(a, b);
+}
+
+template <typename T>
+void Reduce(ScatterReduction reduction, const void* update, void* at, int64_t slice_bytes) {
+  const T* u = static_cast<const T*>(update);
+  T* y = static_cast<T*>(at);
+  for (int64_t i = 0; i < slice_bytes / static_cast<int64_t>(sizeof(T)); ++i) {
+    if constexpr (std::is_same_v<T, F16>) {
+      y[i] = ToF16(Combine(reduction, ToFloat(y[i]), ToFloat(u[i])));
+    } else if constexpr (std::is_same_v<T, BF16>) {
+      y[i] = ToBF16(Combine(reduction, ToFloat(y[i]), ToFloat(u[i])));
+    } else {
+      y[i] = Combine(reduction, y[i], u[i]);
+    }
+  }
+}
+
+using ReduceFn = void (*)(ScatterReduction, const void*, void*, int64_t);
+// By dtype, in the order of the enum; bool has none.
+constexpr ReduceFn kReduce[kNumDTypes] = {Reduce<float>,   Reduce<double>,  Reduce<F16>,     Reduce<BF16>,
+                                          Reduce<int8_t>,  Reduce<uint8_t>, Reduce<int16_t>, Reduce<int32_t>,
+                                          Reduce<int64_t>, nullptr};
+
+}  // namespace
+
+Status ScatterNdReduce(const SliceIndexParams& p, DType dtype, ScatterReduction reduction,
+                       const void* updates, void* dst) {
+  OPSNN_RETURN_IF_ERROR(CheckTuples(p));
+  const ReduceFn reduce = kReduce[static_cast<int>(dtype)];
+  for (int64_t t = 0; t < p.batches * p.tuples; ++t) {
+    reduce(reduction, static_cast<const char*>(updates) + t * p.slice_bytes,
+           static_cast<char*>(dst) + SliceOffset(p, t), p.slice_bytes);
+  }
+  return OkStatus();
+}
+
+}  // namespace opsnn::kernels
