@@ -91,6 +91,7 @@ class DirectRun {
       padded_rows_ = (row_rounds_ - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1;
     }
     step_ = ChooseStep();
+    shared_phases_ = PhasesAlike();
     MakeSegments();
   }
   void Run();
@@ -110,9 +111,20 @@ class DirectRun {
     if (first_layer() && s_.sw == 2) return Step::kTwo;
     return Step::kTable;
   }
+  // Do all phases read the same input pixels for the same position of the grid? So with kernel = stride.
+  bool PhasesAlike() const {
+    const Phase& a = plan_.phases[0];
+    return std::all_of(plan_.phases.begin(), plan_.phases.end(), [&a](const Phase& b) {
+      return a.rows == b.rows && a.cols == b.cols &&
+             std::equal(a.taps.begin(), a.taps.end(), b.taps.begin(), b.taps.end(),
+                        [](const Tap& s, const Tap& t) { return s.dy == t.dy && s.dx == t.dx; });
+    });
+  }
   size_t SegmentClass(const OcGroup& g) const { return plan_.variant == Variant::kGrouped ? g.group : 0; }
   void MakeSegments();
   void RunTask(RowRange rows, size_t group_begin, size_t group_end) const;
+  // Phases [ph0, ph1), which share their tiles, times groups [g0, g1), which have equally many blocks.
+  void RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const;
   const float* CopyPadded(RowRange rows) const;
   void MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskState* state) const;
   void MakeRowTiles(RowRange rows, int blocks, TaskState* state) const;
@@ -133,6 +145,7 @@ class DirectRun {
   int64_t blocks_ = 0, in_blocks_ = 0;
   int64_t rows_ = 0;  // rows of the longest phase
   Step step_ = Step::kTable;
+  bool shared_phases_ = false;
   // First layer: a padded copy of the input rows under a task, [channel][row][padded_w_].
   int64_t padded_w_ = 0, padded_rows_ = 0, row_rounds_ = 0;
   std::vector<std::vector<Segment>> segments_;  // [class * phases + phase]
@@ -184,39 +197,46 @@ void DirectRun::Run() {
 }
 
 void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) const {
-  thread_local TaskState state;
   const float* x = first_layer() ? CopyPadded(rows) : ops_.x;
-  for (size_t ph = 0; ph < plan_.phases.size(); ++ph) {
-    const Phase& phase = plan_.phases[ph];
+  const size_t per_step = shared_phases_ ? plan_.phases.size() : 1;
+  for (size_t ph = 0; ph < plan_.phases.size(); ph += per_step) {
     for (size_t g0 = group_begin; g0 < group_end;) {
       size_t g1 = g0;  // a run of groups with equally many blocks shares its tiles
-      int64_t weight_floats = 0;
-      for (; g1 < group_end && plan_.oc_groups[g1].blocks == plan_.oc_groups[g0].blocks; ++g1) {
-        const OcGroup& g = plan_.oc_groups[g1];
-        weight_floats += (g.c_end - g.c_begin) * static_cast<int64_t>(phase.taps.size()) * g.blocks * kC0;
-      }
-      MakeTiles(phase, rows, plan_.oc_groups[g0].blocks, &state);
-      int64_t num_tiles = 0;
-      for (const TileGeometry& tile : state.tiles) num_tiles += tile.repeat;
-      if (weight_floats * static_cast<int64_t>(sizeof(float)) <= kResidentWeightBytes) {
-        for (const TileGeometry& tile : state.tiles)
-          for (size_t g = g0; g < g1; ++g) RunTile(tile, state, ph, plan_.oc_groups[g], x);
-      } else {
-        for (size_t g = g0; g < g1; ++g) {
-          // Each tile asks for its share of the next group's weights, which come from memory once.
-          const float* next = g + 1 < g1 ? args_.weights + plan_.oc_groups[g + 1].weight_offset[ph] : nullptr;
-          for (const TileGeometry& tile : state.tiles) {
-            const int64_t share =
-                next ? weight_floats / static_cast<int64_t>(g1 - g0) * tile.repeat / num_tiles : 0;
-            RunTile(tile, state, ph, plan_.oc_groups[g], x, next, share);
-            if (next) next += share;
-          }
-        }
-      }
+      while (g1 < group_end && plan_.oc_groups[g1].blocks == plan_.oc_groups[g0].blocks) ++g1;
+      RunGroups(rows, ph, ph + per_step, g0, g1, x);
       g0 = g1;
     }
   }
   Finish(rows, group_begin, group_end);
+}
+
+void DirectRun::RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const {
+  thread_local TaskState state;
+  const Phase& phase = plan_.phases[ph0];
+  MakeTiles(phase, rows, plan_.oc_groups[g0].blocks, &state);
+  const OcGroup& first = plan_.oc_groups[g0];
+  const int64_t group_floats =
+      (first.c_end - first.c_begin) * static_cast<int64_t>(phase.taps.size()) * first.blocks * kC0;
+  const int64_t weight_bytes = group_floats * static_cast<int64_t>((g1 - g0) * (ph1 - ph0) * sizeof(float));
+  if (weight_bytes <= kResidentWeightBytes) {
+    for (const TileGeometry& tile : state.tiles)
+      for (size_t ph = ph0; ph < ph1; ++ph)
+        for (size_t g = g0; g < g1; ++g) RunTile(tile, state, ph, plan_.oc_groups[g], x);
+    return;
+  }
+  int64_t num_tiles = 0;
+  for (const TileGeometry& tile : state.tiles) num_tiles += tile.repeat;
+  for (size_t ph = ph0; ph < ph1; ++ph) {
+    for (size_t g = g0; g < g1; ++g) {
+      // Each tile asks for its share of the next group's weights, which come from memory once.
+      const float* next = g + 1 < g1 ? args_.weights + plan_.oc_groups[g + 1].weight_offset[ph] : nullptr;
+      for (const TileGeometry& tile : state.tiles) {
+        const int64_t share = next ? group_floats * tile.repeat / num_tiles : 0;
+        RunTile(tile, state, ph, plan_.oc_groups[g], x, next, share);
+        if (next) next += share;
+      }
+    }
+  }
 }
 
 // Copies the input rows under `rows` (of one image) with their padding written out. Behind the last row there
@@ -312,8 +332,8 @@ void DirectRun::PlacePixels(const Phase& phase, const RowRange& rows, int64_t fi
     } else {
       pixel_offset[p] = (n * in_blocks_ * s_.h * s_.w + ys[p] * s_.w + xs[p]) * kC0;
     }
-    const int64_t oy = phase.py + y * plan_.out_step_h, ox = phase.px + x * plan_.out_step_w;
-    out_offset[p] = ((n * blocks_ * s_.oh + oy) * s_.ow + ox) * kC0;
+    const int64_t oy = y * plan_.out_step_h, ox = x * plan_.out_step_w;
+    out_offset[p] = ((n * blocks_ * s_.oh + oy) * s_.ow + ox) * kC0;  // of phase (0, 0)
     if (++x == phase.cols) {
       x = 0;
       if (++y == phase.rows) y = 0, ++n;
@@ -383,8 +403,10 @@ void DirectRun::RunTile(const TileGeometry& tile, const TaskState& state, size_t
   t.weights = args_.weights + g.weight_offset[phase];
   t.bias = ops_.bias ? ops_.bias + g.block * kC0 : nullptr;
   t.block_stride = s_.oh * s_.ow * kC0;
-  t.y = ops_.y + g.block * t.block_stride + tile.y;
-  t.residual = args_.residual ? args_.residual + g.block * t.block_stride + tile.y : nullptr;
+  const Phase& grid = plan_.phases[phase];
+  const int64_t out = g.block * t.block_stride + tile.y + (grid.py * s_.ow + grid.px) * kC0;
+  t.y = ops_.y + out;
+  t.residual = args_.residual ? args_.residual + out : nullptr;
   t.pixels = tile.pixels;
   t.repeat = tile.repeat;
   t.lane_begin = g.lane_begin;

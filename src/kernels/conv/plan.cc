@@ -212,41 +212,4 @@ std::string PackKey(const ConvPlan& plan) {
   return key;
 }
 
-void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
-  const ConvShape& s = plan.shape;
-  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.kh * s.kw;
-  if (plan.variant == Variant::kDepthwise) {  // [block][tap][lane]
-    for (int64_t b = 0; b * kC0 < s.oc; ++b)
-      for (int64_t t = 0; t < taps; ++t)
-        for (int64_t l = 0; l < kC0; ++l) {
-          const int64_t o = b * kC0 + l;
-          *packed++ = o < s.oc ? w[o * taps + t] : 0.0f;
-        }
-    return;
-  }
-  // Element (o, c, ky, kx), o global and c within the group, for either weight order.
-  const int64_t o_stride = s.transposed ? taps : cg * taps, c_stride = s.transposed ? og * taps : taps;
-  for (const OcGroup& g : plan.oc_groups) {
-    // First output channel counted from the array's start: transposed weights hold og channels per row.
-    const int64_t o_base = s.transposed ? g.group * og : 0;
-    const int64_t c_base = s.transposed ? 0 : g.c_begin;
-    for (size_t ph = 0; ph < plan.phases.size(); ++ph) {
-      float* dst = packed + g.weight_offset[ph];
-      const Phase& phase = plan.phases[ph];
-      ForEachSegment(plan, g, phase, [&](int64_t c, int tap, int len) {
-        const bool first = plan.variant == Variant::kFirstLayer;
-        for (int i = 0; i < len; ++i) {
-          const Tap& t = phase.taps[first ? tap + i : tap];
-          const float* src = w + ((first ? c : c + i) - c_base) * c_stride + t.ky * s.kw + t.kx;
-          for (int64_t l = 0; l < g.blocks * kC0; ++l) {
-            const int64_t o = g.block * kC0 + l;
-            const bool mine = o >= g.group * og && o < (g.group + 1) * og;
-            *dst++ = mine ? src[(o - o_base) * o_stride] : 0.0f;
-          }
-        }
-      });
-    }
-  }
-}
-
 }  // namespace opsnn::conv
