@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "graph/graph_maker.h"
+#include "graph/graph_tester.h"
 
 namespace opsnn::graph {
 namespace {

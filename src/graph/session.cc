@@ -1,12 +1,17 @@
 #include "graph/session.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "graph/call.h"
 #include "graph/infer.h"
 
 namespace opsnn::graph {
 namespace {
+
+// Inputs that may stand for shapes, axes or scales: at most one dim, and about as many values as a shape with
+// a pad on each side, or a region of interest, has.
+constexpr int64_t kSmallInts = 64, kSmallFloats = 16;
 
 std::string DimsText(const Value& v) {
   if (!v.desc.known_rank) return "[any]";
@@ -107,12 +112,22 @@ Result<std::vector<Dims>> Session::CheckShapes(const Shapes& shapes) const {
   return dims;
 }
 
-Result<Graph> Session::Optimise(const std::vector<Dims>& dims, const device::DeviceProfile& profile,
+bool Session::Key::operator==(const Key& o) const {
+  const auto same = [](const ConstTensor& a, const ConstTensor& b) {
+    if (!a || !b) return a == b;
+    return a->dtype() == b->dtype() && a->dims() == b->dims() &&
+           (a->bytes() == 0 || std::memcmp(a->data(), b->data(), a->bytes()) == 0);
+  };
+  return dims == o.dims && std::equal(values.begin(), values.end(), o.values.begin(), o.values.end(), same);
+}
+
+Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& profile,
                                 std::vector<PassStat>* stats) const {
   Graph g = loaded_;
-  for (size_t i = 0; i < dims.size(); ++i) {
+  for (size_t i = 0; i < key.dims.size(); ++i) {
     op::TensorDesc& d = g.values[g.inputs[i]].desc;
-    d.dims = dims[i];
+    d.dims = key.dims[i];
+    if (i < key.values.size()) d.constant = key.values[i];
     d.known_rank = true;
   }
   InferOptions infer;
@@ -130,9 +145,9 @@ Result<Graph> Session::Optimise(const std::vector<Dims>& dims, const device::Dev
   return g;
 }
 
-Result<std::shared_ptr<const Prepared>> Session::PrepareDims(const std::vector<Dims>& dims) {
+Result<std::shared_ptr<const Prepared>> Session::PrepareFor(const Key& key) {
   const auto find = [&] {
-    return std::find_if(cache_.begin(), cache_.end(), [&](const Entry& e) { return e.dims == dims; });
+    return std::find_if(cache_.begin(), cache_.end(), [&](const Entry& e) { return e.key == key; });
   };
   {
     const std::lock_guard lock(mutex_);
@@ -142,12 +157,12 @@ Result<std::shared_ptr<const Prepared>> Session::PrepareDims(const std::vector<D
     }
   }
   std::vector<PassStat> stats;
-  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(dims, device::HostProfile(), &stats));
+  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, device::HostProfile(), &stats));
   OPSNN_ASSIGN_OR_RETURN(std::shared_ptr<const Prepared> p,
                          Prepared::Make(std::move(g), &packs_, std::move(stats)));
   const std::lock_guard lock(mutex_);
   if (const auto it = find(); it != cache_.end()) return it->prepared;  // another thread was faster
-  cache_.insert(cache_.begin(), {dims, p});
+  cache_.insert(cache_.begin(), {key, p});
   size_t total = 0, keep = 0;
   while (keep < cache_.size() &&
          (keep == 0 || total + cache_[keep].prepared->peak_bytes() <= options_.cache_bytes))
@@ -156,16 +171,49 @@ Result<std::shared_ptr<const Prepared>> Session::PrepareDims(const std::vector<D
   return p;
 }
 
+Result<std::shared_ptr<const Prepared>> Session::PrepareForFeeds(Key key,
+                                                                 const std::vector<ConstTensor>& feeds) {
+  Status first;
+  if (!values_matter_) {
+    auto p = PrepareFor(key);
+    if (p.ok()) return p;
+    first = p.status();
+  }
+  bool any = false;
+  for (const ConstTensor& t : feeds) {
+    const bool small =
+        t->dims().rank() <= 1 && t->size() <= (IsFloat(t->dtype()) ? kSmallFloats : kSmallInts);
+    key.values.push_back(small ? t : nullptr);
+    any = any || small;
+  }
+  if (!any) {
+    if (!first.ok()) return first;
+    key.values.clear();
+    return PrepareFor(key);
+  }
+  // The caller may change the tensor after this run: the key keeps its own copy.
+  for (ConstTensor& t : key.values) {
+    if (!t) continue;
+    auto copy = std::make_shared<HostTensor>(t->dtype(), t->dims());
+    if (!copy->ok()) return Errorf(Code::kRuntime, "no memory for the value of an input.");
+    if (t->bytes()) std::memcpy(copy->data(), t->data(), t->bytes());
+    t = std::move(copy);
+  }
+  auto p = PrepareFor(key);
+  if (p.ok()) values_matter_ = true;
+  return p;
+}
+
 Result<std::shared_ptr<const Prepared>> Session::Prepare(const Shapes& shapes) {
   OPSNN_ASSIGN_OR_RETURN(const std::vector<Dims> dims, CheckShapes(shapes));
-  return PrepareDims(dims);
+  return PrepareFor({dims, {}});
 }
 
 Result<std::vector<plan::Decision>> Session::Decide(const Shapes& shapes,
                                                     const device::DeviceProfile& profile) const {
   OPSNN_ASSIGN_OR_RETURN(const std::vector<Dims> dims, CheckShapes(shapes));
   std::vector<PassStat> stats;
-  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(dims, profile, &stats));
+  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise({dims, {}}, profile, &stats));
   return std::move(g.decisions);
 }
 
@@ -185,7 +233,7 @@ Result<RunResult> Session::Run(const Feeds& feeds, const RunOptions& options) {
     dims.push_back(t->dims());
   }
   RunResult r;
-  OPSNN_ASSIGN_OR_RETURN(r.prepared, PrepareDims(dims));
+  OPSNN_ASSIGN_OR_RETURN(r.prepared, PrepareForFeeds({std::move(dims), {}}, in));
   OPSNN_ASSIGN_OR_RETURN(r.outputs, r.prepared->Run(in, options, options.time_nodes ? &r.step_us : nullptr));
   return r;
 }

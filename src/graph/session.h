@@ -6,10 +6,14 @@
 // put before the judge and fused, layouts assigned, every node planned to a kernel, memory laid out. Prepared
 // forms are kept in a byte-bounded LRU; packed weights are kept once per session and shared by all of them.
 //
+// A model may compute shapes from values that are fed (a target size, an axis). Where planning turns out to
+// need them, the values of small inputs become part of what is prepared for, like shapes.
+//
 // Run may be called from several threads; runs of one prepared form queue behind each other.
 #ifndef OPSNN_GRAPH_SESSION_H_
 #define OPSNN_GRAPH_SESSION_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -75,9 +79,16 @@ class Session {
       : imported_(std::move(imported)), options_(std::move(options)) {}
   Status Load();
   Result<std::vector<Dims>> CheckShapes(const Shapes& shapes) const;
-  Result<Graph> Optimise(const std::vector<Dims>& dims, const device::DeviceProfile& profile,
+  // What a prepared form is for: a shape per input, and the values that planning may rely on (else null).
+  struct Key {
+    std::vector<Dims> dims;
+    std::vector<ConstTensor> values;
+    bool operator==(const Key& o) const;
+  };
+  Result<Graph> Optimise(const Key& key, const device::DeviceProfile& profile,
                          std::vector<PassStat>* stats) const;
-  Result<std::shared_ptr<const Prepared>> PrepareDims(const std::vector<Dims>& dims);
+  Result<std::shared_ptr<const Prepared>> PrepareFor(const Key& key);
+  Result<std::shared_ptr<const Prepared>> PrepareForFeeds(Key key, const std::vector<ConstTensor>& feeds);
 
   Graph imported_, loaded_;
   SessionOptions options_;
@@ -85,11 +96,12 @@ class Session {
   WeightPacks packs_;
 
   struct Entry {
-    std::vector<Dims> dims;
+    Key key;
     std::shared_ptr<const Prepared> prepared;
   };
   std::mutex mutex_;          // guards cache_
   std::vector<Entry> cache_;  // newest first
+  std::atomic<bool> values_matter_{false};  // planning failed without the values of small inputs
 };
 
 }  // namespace opsnn::graph

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "graph/graph_maker.h"
+#include "graph/graph_tester.h"
 
 namespace opsnn::graph {
 namespace {
@@ -142,6 +142,41 @@ TEST(Session, RunsFromManyThreadsAreEqual) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
+}
+
+TEST(Session, ShapesMayDependOnFedValues) {
+  GraphMaker m;
+  const ValueId x = m.In("x", {2, 6}), shape = m.In("shape", {2}, DType::kS64);
+  m.Out(m.Op("Relu", {m.Op("Reshape", {x, shape})}));
+  auto s = Session::Create(m.graph(), Mode(FusionMode::kAuto));
+  ASSERT_TRUE(s.ok());
+  const ConstTensor data = m.RandomTensor({2, 6});
+  for (const auto& want : {Dims{3, 4}, Dims{12, 1}, Dims{3, 4}}) {
+    auto r = (*s)->Run({{"x", data}, {"shape", HostTensor::From<int64_t>({2}, {want[0], want[1]})}});
+    ASSERT_TRUE(r.ok()) << r.status().message();
+    EXPECT_EQ(r->outputs[0]->dims(), want);
+  }
+  auto bad = (*s)->Run({{"x", data}, {"shape", HostTensor::From<int64_t>({2}, {5, 5})}});
+  EXPECT_FALSE(bad.ok());
+}
+
+TEST(Session, ExactPolicyKeepsEveryBit) {
+  for (auto _ : testing::FuzzFor(100)) {
+    GraphMaker m;
+    const int64_t c = m.rng().Int(1, 40);
+    const ValueId x = m.In("x", {2, c, 5, 4});
+    ValueId y =
+        m.Op("Conv", {x, m.Random({c, c, 3, 3}), m.Random({c})}, {{"pads", std::vector<int64_t>(4, 1)}});
+    y = m.Op("Add", {m.Op("HardSwish", {y}), m.Random({c, 1, 1})});
+    y = m.Op("Mul", {m.Op("Sigmoid", {m.Op("Add", {y, x})}), y});
+    ValueId z = m.Op("MatMul", {m.Op("Reshape", {y, m.Ints({2, c * 20})}), m.Random({c * 20, 33})});
+    m.Out(m.Op("Relu", {m.Op("Tanh", {m.Op("Add", {z, m.Random({33})})})}));
+    SessionOptions off = Mode(FusionMode::kOff), force = Mode(FusionMode::kForce);
+    off.policy = force.policy = NumericsPolicy::kExact;
+    const Outcome a = RunGraph(m, off), b = RunGraph(m, force);
+    EXPECT_GT(b.Effects("epilogue_fusion"), 1);
+    ASSERT_EQ(a.outputs, b.outputs) << "channels " << c;
+  }
 }
 
 TEST(Session, TimesEveryStep) {

@@ -34,7 +34,7 @@ class Importer {
 
   Result<graph::Graph> Run() {
     graph_.name = model_.graph_name;
-    OPSNN_RETURN_IF_ERROR(FindOpset());
+    FindOpset();
     OPSNN_RETURN_IF_ERROR(AddBorder());
     for (size_t i = 0; i < model_.nodes.size(); ++i) {
       NodeDef& n = model_.nodes[i];
@@ -59,13 +59,11 @@ class Importer {
   }
 
  private:
-  Status FindOpset() {
+  void FindOpset() {
     for (const auto& [domain, version] : model_.opsets)
       if (domain.empty()) opset_ = version;
     // Only files of the first IR versions have no opset; they mean 1.
     if (opset_ == 0 && model_.ir_version < 3) opset_ = 1;
-    if (opset_ < 1) return InvalidArgument("the model does not say which ONNX opset it uses.");
-    return OkStatus();
   }
 
   Status AddBorder() {
@@ -91,6 +89,7 @@ class Importer {
       return Errorf(Code::kNotImplemented, "operator %s (domain %s, opset %lld) is not supported.",
                     n.op_type.c_str(), n.domain.c_str(), static_cast<long long>(version));
     }
+    if (opset_ < 1) return InvalidArgument("the model does not say which ONNX opset it uses.");
     if (n.outputs.empty()) return InvalidArgument("it has no outputs.");
     Call c{n.op_type, n.name, {}, std::move(n.outputs), std::move(n.attrs)};
     for (const std::string& in : n.inputs) {

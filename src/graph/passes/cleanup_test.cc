@@ -1,5 +1,5 @@
 // Folding, removal, reshapes and transposes, layouts.
-#include "graph/graph_maker.h"
+#include "graph/graph_tester.h"
 #include "graph/passes/passes.h"
 
 namespace opsnn::graph {

@@ -1,7 +1,7 @@
 // Patterns and fusion: what matches, what must not, and that results stay.
 #include <cmath>
 
-#include "graph/graph_maker.h"
+#include "graph/graph_tester.h"
 
 namespace opsnn::graph {
 namespace {

@@ -1,6 +1,6 @@
 // GraphMaker: small graphs in a few lines. For tests.
-#ifndef OPSNN_GRAPH_GRAPH_MAKER_H_
-#define OPSNN_GRAPH_GRAPH_MAKER_H_
+#ifndef OPSNN_GRAPH_GRAPH_TESTER_H_
+#define OPSNN_GRAPH_GRAPH_TESTER_H_
 
 #include <gtest/gtest.h>
 
@@ -150,4 +150,4 @@ inline Outcome ExpectFusionKeepsResults(GraphMaker& m, double scale = 1) {
 
 }  // namespace opsnn::graph
 
-#endif  // OPSNN_GRAPH_GRAPH_MAKER_H_
+#endif  // OPSNN_GRAPH_GRAPH_TESTER_H_
