@@ -35,7 +35,8 @@ install(CODE "
                  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/set_env.sh\" @ONLY)
 ")
 
-if(OPSNN_BUILD_TESTS AND TARGET opsnn_api)
+# Plain programs cannot load a sanitized library.
+if(OPSNN_BUILD_TESTS AND NOT OPSNN_SANITIZE AND TARGET opsnn_api)
   add_test(NAME install COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR}
                                 ${CMAKE_CXX_COMPILER} ${CMAKE_C_COMPILER})
   set_tests_properties(install PROPERTIES TIMEOUT 600)

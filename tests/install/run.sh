@@ -6,6 +6,8 @@ set -eu
 cmake=$1 build=$2 cxx=$3 cc=$4
 here=$(cd "$(dirname "$0")" && pwd)
 examples=$here/../../examples/aclnn
+generator=
+! command -v ninja > /dev/null || generator=Ninja
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -20,8 +22,8 @@ for f in include/acl/acl.h include/aclnnop/aclnn_relu.h include/ops_nn.h include
 done
 
 echo "-- find_package"
-"$cmake" -S "$here/project" -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" \
-         -DCMAKE_C_COMPILER="$cc" -DEXAMPLES="$examples" > "$work/project.log" &&
+"$cmake" ${generator:+-G "$generator"} -S "$here/project" -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" \
+         -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_C_COMPILER="$cc" -DEXAMPLES="$examples" > "$work/project.log" &&
   "$cmake" --build "$work/project" >> "$work/project.log" 2>&1 || { cat "$work/project.log"; exit 1; }
 for program in small_c tensors ascend; do "$work/project/$program"; done
 
