@@ -7,8 +7,9 @@ namespace opsnn::capi {
 
 Status Adapt_Add(const Call& call, OpCall& out) {
   const char* api = call.function().api;
-  const int self = call.TensorIndex("self"), other = call.TensorIndex("other"),
-            result = call.TensorIndex("out");
+  const bool in_place = call.function().Find("selfRef") >= 0;
+  const int self = call.TensorIndex(in_place ? "selfRef" : "self"), other = call.TensorIndex("other");
+  const int result = in_place ? self : call.TensorIndex("out");
   const Scalar& alpha = call.ScalarOf("alpha");
   const DType promoted = op::PromoteTypes(call.Desc(self).dtype, call.Desc(other).dtype);
   const auto alpha_type = DTypeFromAcl(alpha.acl_dtype);
