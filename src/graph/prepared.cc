@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 
 #include "base/knobs.h"
@@ -192,6 +193,14 @@ Status Prepared::Capture(const Step& step, const RunOptions& options) const {
   return OkStatus();
 }
 
+void Prepared::PrintTrace(const std::vector<double>& us) const {
+  std::string text;
+  for (size_t i = 0; i < steps_.size(); ++i)
+    text += StrFormat("trace %10.1f us  %s %s: %s\n", us[i], graph_.nodes[steps_[i].node].op->name.c_str(),
+                      graph_.nodes[steps_[i].node].name.c_str(), steps_[i].variant.c_str());
+  std::fputs(text.c_str(), stderr);
+}
+
 Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<ConstTensor>& feeds,
                                                const RunOptions& options,
                                                std::vector<double>* step_us) const {
@@ -207,6 +216,9 @@ Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<ConstTensor>& f
   for (size_t i = 0; i < outputs.size(); ++i) io_[feeds.size() + i] = outputs[i]->data();
   for (const Patch& p : patches_) pointers_[p.slot] = io_[(p.is_input ? 0 : feeds.size()) + p.index];
 
+  const bool trace = VerboseHas("trace");
+  std::vector<double> traced;
+  if (trace && !step_us) step_us = &traced;
   if (step_us) step_us->assign(steps_.size(), 0);
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& s = steps_[i];
@@ -222,6 +234,7 @@ Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<ConstTensor>& f
   }
   for (const auto& [v, index] : memory_.output_copies)
     if (outputs[index]->bytes()) std::memcpy(outputs[index]->data(), AddressOf(v), outputs[index]->bytes());
+  if (trace) PrintTrace(*step_us);
   return outputs;
 }
 

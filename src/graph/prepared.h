@@ -70,6 +70,7 @@ class Prepared {
   Status CheckMemory() const;
   Status Bind();
   Status Capture(const Step& step, const RunOptions& options) const;
+  void PrintTrace(const std::vector<double>& us) const;  // OPSNN_VERBOSE=trace
   void* AddressOf(ValueId v) const;
 
   // Where a graph input's or output's address goes before a run.

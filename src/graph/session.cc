@@ -1,6 +1,7 @@
 #include "graph/session.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "graph/call.h"
@@ -35,6 +36,16 @@ std::string InputList(const Graph& g) {
 Status UnknownInput(const Graph& g, const std::string& name) {
   return InvalidArgument("the model has no input \"%s\"; its inputs are: %s.", name.c_str(),
                          InputList(g).c_str());
+}
+
+// What OPSNN_VERBOSE=graph shows of a prepared form.
+void PrintPrepared(const Prepared& p) {
+  std::string s = p.graph().ToString();
+  for (const PassStat& stat : p.pass_stats())
+    s += StrFormat("  pass %s: %d matches, %d effects\n", stat.name.c_str(), stat.matches, stat.effects);
+  s += StrFormat("  memory: %zu bytes at the peak, %zu views, %zu in place\n", p.peak_bytes(),
+                 p.memory().views, p.memory().in_place);
+  std::fputs(s.c_str(), stderr);
 }
 
 template <typename Map>
@@ -160,6 +171,7 @@ Result<std::shared_ptr<const Prepared>> Session::PrepareFor(const Key& key) {
   OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, device::HostProfile(), &stats));
   OPSNN_ASSIGN_OR_RETURN(std::shared_ptr<const Prepared> p,
                          Prepared::Make(std::move(g), &packs_, std::move(stats)));
+  if (VerboseHas("graph")) PrintPrepared(*p);
   const std::lock_guard lock(mutex_);
   if (const auto it = find(); it != cache_.end()) return it->prepared;  // another thread was faster
   cache_.insert(cache_.begin(), {key, p});

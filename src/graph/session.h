@@ -99,8 +99,8 @@ class Session {
     Key key;
     std::shared_ptr<const Prepared> prepared;
   };
-  std::mutex mutex_;          // guards cache_
-  std::vector<Entry> cache_;  // newest first
+  std::mutex mutex_;                        // guards cache_
+  std::vector<Entry> cache_;                // newest first
   std::atomic<bool> values_matter_{false};  // planning failed without the values of small inputs
 };
 
