@@ -1,8 +1,12 @@
 // The two phases of every implemented aclnn function.
 #include "capi/executor.h"
 
+#include <chrono>
+#include <cstdio>
+
 #include "acl/acl_base.h"
 #include "base/buffer.h"
+#include "base/knobs.h"
 #include "capi/boundary.h"
 #include "capi/plan_cache.h"
 #include "runtime/device.h"
@@ -10,6 +14,14 @@
 
 namespace opsnn::capi {
 namespace {
+
+// One line per planned call: its steps, and what they need.
+void PrintPlan(const OpsnnFunction& function, const CallPlan& plan) {
+  std::string steps;
+  for (const Step& s : plan.steps) steps += (steps.empty() ? "" : ", then ") + s.kernel->variant();
+  std::fprintf(stderr, "plan: %s: %s; workspace %zu bytes\n", function.api, steps.c_str(),
+               plan.workspace_bytes);
+}
 
 Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_args, uint64_t* workspace_size,
                 aclOpExecutor** handle) {
@@ -31,6 +43,7 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
   std::shared_ptr<const CallPlan> plan = FindPlan(key);
   if (!plan) {
     OPSNN_ASSIGN_OR_RETURN(plan, BuildPlan(call, same_memory));
+    if (VerboseHas("plan")) PrintPlan(function, *plan);
     KeepPlan(key, plan);
   }
 
@@ -50,6 +63,7 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
 
 // What a queued call needs; nothing of the caller's objects.
 struct QueuedCall {
+  const OpsnnFunction* function = nullptr;
   std::shared_ptr<const CallPlan> plan;
   std::vector<void*> addresses;
   char* workspace = nullptr;
@@ -67,18 +81,27 @@ struct QueuedCall {
   }
 };
 
+Status RunStep(const QueuedCall& q, const Step& s, std::vector<void*>* pointers) {
+  pointers->clear();
+  for (const Place& p : s.inputs) pointers->push_back(q.Address(p));
+  for (const Place& p : s.outputs) pointers->push_back(q.Address(p));
+  op::RunArgs args;
+  args.inputs = pointers->data();
+  args.outputs = pointers->data() + s.inputs.size();
+  args.workspace = q.workspace ? q.workspace + s.workspace_offset : nullptr;
+  return s.kernel->Run(args);
+}
+
 Status RunQueued(const void* payload) {
   const auto& q = *static_cast<const QueuedCall*>(payload);
+  const bool trace = VerboseHas("trace");
   std::vector<void*> pointers;
   for (const Step& s : q.plan->steps) {
-    pointers.clear();
-    for (const Place& p : s.inputs) pointers.push_back(q.Address(p));
-    for (const Place& p : s.outputs) pointers.push_back(q.Address(p));
-    op::RunArgs args;
-    args.inputs = pointers.data();
-    args.outputs = pointers.data() + s.inputs.size();
-    args.workspace = q.workspace ? q.workspace + s.workspace_offset : nullptr;
-    OPSNN_RETURN_IF_ERROR(s.kernel->Run(args));
+    const auto start = trace ? runtime::Clock::now() : runtime::Clock::time_point();
+    OPSNN_RETURN_IF_ERROR(RunStep(q, s, &pointers));
+    if (!trace) continue;
+    const std::chrono::duration<double, std::micro> us = runtime::Clock::now() - start;
+    std::fprintf(stderr, "trace: %s %s: %.1f us\n", q.function->api, s.kernel->variant().c_str(), us.count());
   }
   return OkStatus();
 }
@@ -114,6 +137,7 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
     const auto at = reinterpret_cast<uintptr_t>(workspace);
     queued->workspace = reinterpret_cast<char*>((at + kAlignment - 1) / kAlignment * kAlignment);
   }
+  queued->function = &function;
   queued->plan = e.plan;
   runtime::Task task;
   task.name = function.api;

@@ -118,12 +118,14 @@ TEST(StreamTest, WorkerTakesOverWhenNobodySynchronises) {
 
 TEST(StreamTest, TimeoutAndSelfWait) {
   auto s = Stream::Create(0);
-  std::atomic<bool> go{false};
-  s->Push(MakeTask([&] { WaitFor([&] { return go.load(); }); }));
+  std::atomic<bool> started{false}, go{false};
+  s->Push(MakeTask([&] {
+    started = true;
+    WaitFor([&] { return go.load(); });
+  }));
   Stream::Wait inside = Stream::Wait::kDone;
   s->Push(MakeTask([&] { inside = s->Drain(); }));
-  ASSERT_TRUE(WaitFor([&] { return !s->Done(1); }));
-  std::this_thread::sleep_for(milliseconds(20));  // the worker is in the first task now
+  ASSERT_TRUE(WaitFor([&] { return started.load(); }));  // on the worker
   EXPECT_EQ(s->Drain(Clock::now() + milliseconds(20)), Stream::Wait::kTimeout);
   go = true;
   EXPECT_EQ(s->Drain(), Stream::Wait::kDone);

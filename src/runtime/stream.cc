@@ -16,6 +16,8 @@ using std::chrono::milliseconds;
 // A task that nobody has started for this long goes to the worker: far longer than queueing the rest of a
 // network takes, far shorter than a person notices.
 constexpr auto kPatience = milliseconds(1);
+// How often the worker looks while there is nothing to do; a wake-up is not worth a system call per task.
+constexpr auto kIdlePoll = milliseconds(10);
 // The worker ends after this long without tasks.
 constexpr auto kIdleLife = milliseconds(2000);
 
@@ -220,7 +222,7 @@ void Stream::WorkerLoop() {
     } else if (now - idle_since >= kIdleLife) {
       break;
     }
-    changed_->wait_for(lock, kPatience);
+    changed_->wait_for(lock, queue_.empty() && !running_ ? kIdlePoll : kPatience);
   }
   worker_alive_ = false;
 }
