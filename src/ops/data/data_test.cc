@@ -444,6 +444,23 @@ TEST(ViewsTest, FlattenSqueezeUnsqueezeIdentity) {
   Expect(rng, identity, x.view().dims, x.Get());
 }
 
+// Sizes that no memory holds are errors, not overflows.
+TEST(ErrorsTest, HugeSizes) {
+  GuardedTensor x(DType::kF32, {2, 4, 2, 2});
+  OpTester reshape("Reshape"), tile("Tile"), pad("Pad"), depth("DepthToSpace"), split("Split");
+  reshape.In(x).In(Ints({int64_t{1} << 40, int64_t{1} << 40}));
+  EXPECT_NE(reshape.Infer().message().find("does not fit 63 bits"), std::string::npos);
+  tile.In(x).In(Ints({INT64_MAX, 1, 1, 1}));
+  EXPECT_NE(tile.Infer().message().find("allowed: sizes that fit 63 bits"), std::string::npos);
+  pad.In(x).In(Ints({INT64_MAX, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(pad.Infer().code(), Code::kInvalid);
+  depth.In(x).Attr("blocksize", INT64_MAX);
+  EXPECT_EQ(depth.Infer().message(),
+            "DepthToSpace: attribute blocksize is 9223372036854775807; allowed: 1 to 32767");
+  split.In(x).In(Ints({INT64_MAX, INT64_MAX})).Outputs(2);
+  EXPECT_EQ(split.Infer().code(), Code::kInvalid);
+}
+
 TEST(ViewsTest, SameMemoryIsLeftAlone) {
   GuardedTensor x(DType::kF32, {2, 3});
   x.Set({1, 2, 3, 4, 5, 6});

@@ -27,6 +27,13 @@ Result<std::optional<Pads>> FindPads(op::InputDescs inputs, int rank) {
                            2 * axis.size());
   }
   Pads p = {Dims::Filled(rank, 0), Dims::Filled(rank, 0)};
+  for (const int64_t pad : *pads) {
+    constexpr int64_t kMost = int64_t{1} << 40;  // far beyond any memory, far below overflow
+    if (pad < -kMost || pad > kMost) {
+      return InvalidArgument("%s: pads holds %lld; allowed: at most 2^40 in magnitude", kOp,
+                             static_cast<long long>(pad));
+    }
+  }
   for (size_t i = 0; i < axis.size(); ++i) {
     p.before[axis[i]] = (*pads)[i];
     p.after[axis[i]] = (*pads)[i + axis.size()];

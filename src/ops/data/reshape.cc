@@ -38,7 +38,9 @@ Result<Dims> Resolve(const std::vector<int64_t>& shape, const Dims& from, bool a
     if (inferred >= 0) dims[inferred] = kUnknownDim;
     return dims;
   }
-  const int64_t have = NumElements(from), want = NumElements(dims);
+  const std::optional<int64_t> product = CheckedNumElements(dims);
+  if (!product) return BadShape(shape, from, "the number of elements does not fit 63 bits");
+  const int64_t have = NumElements(from), want = *product;
   if (inferred < 0) {
     if (have == want) return dims;
     return BadShape(shape, from, "the numbers of elements differ; allowed: the same number");

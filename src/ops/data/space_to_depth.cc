@@ -9,9 +9,10 @@ constexpr const char* kOp = "SpaceToDepth";
 Status Infer(op::InferContext& c) {
   const op::TensorDesc& x = *c.inputs[0];
   const int64_t b = op::AttrsOf(c.attrs).Int("blocksize", 1);
-  if (b < 1)
-    return InvalidArgument("%s: attribute blocksize is %lld; allowed: 1 or more", kOp,
-                           static_cast<long long>(b));
+  if (b < 1 || b > INT16_MAX) {
+    return InvalidArgument("%s: attribute blocksize is %lld; allowed: 1 to %d", kOp,
+                           static_cast<long long>(b), INT16_MAX);
+  }
   if (!x.known_rank) return SetOutput(c, UnknownRank(x.dtype));
   OPSNN_RETURN_IF_ERROR(CheckRank(kOp, "input", x.dims, 4, 4));
   Dims dims = x.dims;

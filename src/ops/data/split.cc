@@ -1,5 +1,4 @@
-#include <algorithm>
-#include <numeric>
+#include <cstdint>
 
 #include "op/pointwise.h"
 #include "ops/data/channel_moves.h"
@@ -20,10 +19,13 @@ Result<std::vector<int64_t>> Sizes(const op::InferContext& c, int64_t size) {
   if (IsGiven(c.inputs, 1)) {
     auto given = ConstantInts(c.inputs, 1);
     if (!given) return std::vector<int64_t>(static_cast<size_t>(c.num_outputs), kUnknownDim);
-    const int64_t sum = std::accumulate(given->begin(), given->end(), int64_t{0});
-    const bool negative = std::any_of(given->begin(), given->end(), [](int64_t s) { return s < 0; });
-    if (negative || static_cast<int>(given->size()) != c.num_outputs ||
-        (size != kUnknownDim && sum != size)) {
+    bool good = static_cast<int>(given->size()) == c.num_outputs;
+    int64_t rest = size == kUnknownDim ? INT64_MAX : size;
+    for (const int64_t s : *given) {
+      good = good && s >= 0 && s <= rest;
+      if (good) rest -= s;
+    }
+    if (!good || (size != kUnknownDim && rest != 0)) {
       return InvalidArgument(
           "%s: split is %s for %d outputs of an axis of size %lld; allowed: sizes >= 0, one per "
           "output, that add up to the axis",

@@ -18,7 +18,11 @@ Status Infer(op::InferContext& c) {
   }
   Dims dims = x.dims;
   for (int i = 0; i < dims.rank(); ++i) {
-    if (dims[i] != kUnknownDim) dims[i] *= (*repeats)[static_cast<size_t>(i)];
+    if (dims[i] == kUnknownDim) continue;
+    if (__builtin_mul_overflow(dims[i], (*repeats)[static_cast<size_t>(i)], &dims[i])) {
+      return InvalidArgument("%s: repeats is %s for an input of shape %s; allowed: sizes that fit 63 bits",
+                             kOp, ToString(*repeats).c_str(), opsnn::ToString(x.dims).c_str());
+    }
   }
   return SetOutput(c, Desc(x.dtype, dims));
 }

@@ -25,8 +25,13 @@ Status Infer(op::InferContext& c) {
   OPSNN_ASSIGN_OR_RETURN(const int axis, Axis(c.attrs, x.dims.rank()));
   int64_t depth = kUnknownDim;
   if (const ConstTensor& given = c.inputs[1]->constant) {
-    depth = given->size() == 1 ? static_cast<int64_t>(ToDoubles(*given)[0]) : 0;
-    if (depth < 1) return InvalidArgument("%s: depth is not one value of 1 or more", kOp);
+    constexpr double kMost = 1e12;
+    const double value = given->size() == 1 ? ToDoubles(*given)[0] : 0;
+    if (!(value >= 1 && value <= kMost)) {
+      return InvalidArgument("%s: depth is %g in %lld elements; allowed: one value from 1 to %g", kOp, value,
+                             static_cast<long long>(given->size()), kMost);
+    }
+    depth = static_cast<int64_t>(value);
   }
   Dims dims = x.dims;
   dims.insert(axis, depth);
