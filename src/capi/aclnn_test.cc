@@ -262,6 +262,29 @@ TEST_F(ApiTest, LayerNormWithStatistics) {
   }
 }
 
+TEST_F(ApiTest, EmptyTensorsRun) {
+  ApiTensor rows(DType::kF32, {0, 4}), rows_out(DType::kF32, {0, 4}), mean(DType::kF32, {0, 1});
+  ApiTensor cols(DType::kF32, {3, 0}), cols_out(DType::kF32, {3, 0});
+  ApiTensor images(DType::kF32, {0, 2, 6, 6}), pooled(DType::kF32, {0, 2, 3, 3});
+  ApiTensor halves(DType::kF16, {0, 4}), scalar(DType::kF32, {}), scalar_out(DType::kF32, {});
+  ApiInts four({4}), zero({0}), two({2, 2}), none({});
+  ApiScalar one(1.0f);
+  EXPECT_EQ(CALL(aclnnRelu, rows, rows_out), 0);
+  EXPECT_EQ(CALL(aclnnGelu, cols, cols_out), 0);
+  EXPECT_EQ(CALL(aclnnAdd, rows, rows, one, rows_out), 0);
+  EXPECT_EQ(CALL(aclnnMul, cols, cols, cols_out), 0);
+  EXPECT_EQ(CALL(aclnnCast, rows, ACL_FLOAT16, halves), 0);
+  EXPECT_EQ(CALL(aclnnLayerNorm, rows, four, nullptr, nullptr, 1e-5, rows_out, mean, nullptr), 0);
+  EXPECT_EQ(CALL(aclnnLayerNorm, cols, zero, nullptr, nullptr, 1e-5, cols_out, nullptr, nullptr), 0);
+  EXPECT_EQ(CALL(aclnnMaxPool, images, two, two, 0, none, none, 0, pooled), 0);
+  // A scalar is a tensor of one element.
+  scalar.Set({-2});
+  EXPECT_EQ(CALL(aclnnRelu, scalar, scalar_out), 0);
+  EXPECT_EQ(scalar_out.Get(), std::vector<double>{0});
+  EXPECT_EQ(CALL(aclnnSoftmax, scalar, 0, scalar_out), 0);
+  EXPECT_EQ(scalar_out.Get(), std::vector<double>{1});
+}
+
 TEST_F(ApiTest, MatmulFollowsNumpy) {
   Rng rng;
   const struct {
