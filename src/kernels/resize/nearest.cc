@@ -9,35 +9,24 @@
 #define HWY_TARGET_INCLUDE "kernels/resize/nearest.cc"
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
+#include "simd/move-inl.h"
 HWY_BEFORE_NAMESPACE();
 namespace opsnn::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using opsnn::HWY_NAMESPACE::MoveBytes;
 namespace {
 
 template <int kBytes>
-HWY_INLINE void MovePixel(const uint8_t* src, uint8_t* dst) {
-  if constexpr (kBytes < 16) {
-    std::memcpy(dst, src, kBytes);
-  } else if constexpr (kBytes <= HWY_MAX_BYTES) {
-    const hn::FixedTag<uint8_t, kBytes> d;
-    hn::StoreU(hn::LoadU(d, src), d, dst);
-  } else {
-    MovePixel<kBytes / 2>(src, dst);
-    MovePixel<kBytes / 2>(src + kBytes / 2, dst + kBytes / 2);
-  }
-}
-
-template <int kBytes>
 void Pick(const uint8_t* src, uint8_t* dst, const int32_t* index, int64_t out) {
-  for (int64_t o = 0; o < out; ++o) MovePixel<kBytes>(src + int64_t{index[o]} * kBytes, dst + o * kBytes);
+  for (int64_t o = 0; o < out; ++o) MoveBytes<kBytes>(src + int64_t{index[o]} * kBytes, dst + o * kBytes);
 }
 
 // Every pixel twice: the doubling of feature pyramids. One load for two stores.
 template <int kBytes>
 void TwicePixels(const uint8_t* src, uint8_t* dst, int64_t in) {
   for (int64_t i = 0; i < in; ++i) {
-    MovePixel<kBytes>(src + i * kBytes, dst + 2 * i * kBytes);
-    MovePixel<kBytes>(src + i * kBytes, dst + (2 * i + 1) * kBytes);
+    MoveBytes<kBytes>(src + i * kBytes, dst + 2 * i * kBytes);
+    MoveBytes<kBytes>(src + i * kBytes, dst + (2 * i + 1) * kBytes);
   }
 }
 

@@ -6,32 +6,19 @@
 #define HWY_TARGET_INCLUDE "kernels/transpose/runs.cc"
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
+#include "simd/move-inl.h"
 HWY_BEFORE_NAMESPACE();
 namespace opsnn::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
+using opsnn::HWY_NAMESPACE::MoveBytes;
 namespace {
-
-// kBytes bytes by the widest moves there are.
-template <int kBytes>
-HWY_INLINE void Move(const uint8_t* src, uint8_t* dst) {
-  if constexpr (kBytes < 16) {
-    std::memcpy(dst, src, kBytes);
-  } else if constexpr (kBytes <= HWY_MAX_BYTES) {
-    const hn::FixedTag<uint8_t, kBytes> d;
-    hn::StoreU(hn::LoadU(d, src), d, dst);
-  } else {
-    Move<kBytes / 2>(src, dst);
-    Move<kBytes / 2>(src + kBytes / 2, dst + kBytes / 2);
-  }
-}
 
 // Runs of kHead to 2 * kHead bytes as two moves that may overlap: no branch on the length, no call.
 template <int kHead>
 void TwoMoves(const uint8_t* src, uint8_t* dst, const Runs& r) {
   const int64_t tail = r.bytes - kHead;
   for (int64_t i = 0; i < r.count; ++i) {
-    Move<kHead>(src, dst);
-    Move<kHead>(src + tail, dst + tail);
+    MoveBytes<kHead>(src, dst);
+    MoveBytes<kHead>(src + tail, dst + tail);
     src += r.src_stride;
     dst += r.dst_stride;
   }
@@ -40,7 +27,7 @@ void TwoMoves(const uint8_t* src, uint8_t* dst, const Runs& r) {
 template <int kBytes>
 void OneMove(const uint8_t* src, uint8_t* dst, const Runs& r) {
   for (int64_t i = 0; i < r.count; ++i) {
-    Move<kBytes>(src, dst);
+    MoveBytes<kBytes>(src, dst);
     src += r.src_stride;
     dst += r.dst_stride;
   }
@@ -50,8 +37,8 @@ void OneMove(const uint8_t* src, uint8_t* dst, const Runs& r) {
 void Lines(const uint8_t* src, uint8_t* dst, const Runs& r) {
   const int64_t tail = r.bytes - 64;
   for (int64_t i = 0; i < r.count; ++i) {
-    for (int64_t at = 0; at < tail; at += 64) Move<64>(src + at, dst + at);
-    Move<64>(src + tail, dst + tail);
+    for (int64_t at = 0; at < tail; at += 64) MoveBytes<64>(src + at, dst + at);
+    MoveBytes<64>(src + tail, dst + tail);
     src += r.src_stride;
     dst += r.dst_stride;
   }
