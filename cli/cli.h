@@ -26,7 +26,7 @@ struct Target {
   std::vector<std::string> inputs;  // NAME=FILE.npy
   std::map<std::string, std::string> operator_args;
   std::string dtype = "f32", epilogue;
-  std::string fusion = "auto", policy = "excess", passes_off;
+  std::string fusion, policy, passes_off;  // empty: what the knobs say
   int threads = 0;
   bool has_threads = false;
   uint64_t seed = 0;

@@ -56,12 +56,10 @@ void AddBench(CLI::App& app, Run& run) {
       if (!unfused.ok()) return unfused.status();
       auto feeds = target->MakeFeeds(*fused);
       if (!feeds.ok()) return feeds.status();
-      opsnn::Shapes shapes;
-      for (const auto& [name, t] : *feeds) shapes[name] = t.dims();
       auto first = TimeMs(*fused, *feeds);
       if (!first.ok()) return first.status();
-      auto stats = fused->Plan(shapes);
-      if (!stats.ok()) return stats.status();
+      opsnn::RunStats stats;
+      if (auto profiled = fused->RunProfiled(*feeds, &stats); !profiled.ok()) return profiled.status();
       if (auto warm = TimeMs(*unfused, *feeds); !warm.ok()) return warm.status();
       std::vector<double> a, b;
       Progress progress("bench");
@@ -82,11 +80,11 @@ void AddBench(CLI::App& app, Run& run) {
                    {"first_ms", *first},
                    {"fused_ms", Summary(a)},
                    {"unfused_ms", Summary(b)},
-                   {"peak_bytes", stats->peak_bytes},
-                   {"bytes_moved", stats->bytes_moved},
-                   {"weight_bytes", stats->weight_bytes},
-                   {"nodes_imported", stats->nodes_imported},
-                   {"nodes_run", stats->nodes_run}});
+                   {"peak_bytes", stats.peak_bytes},
+                   {"bytes_moved", stats.bytes_moved},
+                   {"weight_bytes", stats.weight_bytes},
+                   {"nodes_imported", stats.nodes_imported},
+                   {"nodes_run", stats.nodes_run}});
         return opsnn::OkStatus();
       }
       std::printf("%s, %d thread%s, %d runs in turns\n", target->Describe().c_str(), threads,
@@ -97,8 +95,8 @@ void AddBench(CLI::App& app, Run& run) {
           *first, Median(a), *std::min_element(a.begin(), a.end()), Median(b),
           *std::min_element(b.begin(), b.end()), Median(b) / Median(a));
       std::printf("  peak %.2f MiB, moved %.2f MiB, weights %.2f MiB, nodes %d -> %d\n",
-                  stats->peak_bytes / 1048576.0, stats->bytes_moved / 1048576.0,
-                  stats->weight_bytes / 1048576.0, stats->nodes_imported, stats->nodes_run);
+                  stats.peak_bytes / 1048576.0, stats.bytes_moved / 1048576.0, stats.weight_bytes / 1048576.0,
+                  stats.nodes_imported, stats.nodes_run);
       return *top > 0 ? PrintNodes(*fused, *feeds, *top) : opsnn::OkStatus();
     };
   });

@@ -84,10 +84,12 @@ Result<opsnn::Model> Target::Load(const char* fusion_override) const {
   }
   opsnn::ModelOptions options;
   const std::string f = fusion_override ? fusion_override : fusion;
-  options.fusion = f == "off"     ? opsnn::Fusion::kOff
-                   : f == "force" ? opsnn::Fusion::kForce
-                                  : opsnn::Fusion::kAuto;
-  options.policy = policy == "exact" ? opsnn::Policy::kExact : opsnn::Policy::kExcess;
+  if (!f.empty()) {
+    options.fusion = f == "off"     ? opsnn::Fusion::kOff
+                     : f == "force" ? opsnn::Fusion::kForce
+                                    : opsnn::Fusion::kAuto;
+  }
+  if (!policy.empty()) options.policy = policy == "exact" ? opsnn::Policy::kExact : opsnn::Policy::kExcess;
   options.passes_off = SplitList(passes_off);
   if (IsModel()) return opsnn::Model::Load(name, options);
   opsnn::OpSpec spec;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,8 @@ enum class Fusion { kAuto, kOff, kForce };  // the judge decides / nothing is fu
 enum class Policy { kExcess, kExact };      // may fusing drop an intermediate rounding, or is it kept?
 
 struct ModelOptions {
-  Fusion fusion = Fusion::kAuto;
-  Policy policy = Policy::kExcess;
+  std::optional<Fusion> fusion;  // unset: what the knob says (OPSNN_FUSION)
+  std::optional<Policy> policy;  // unset: what the knob says (OPSNN_POLICY)
   std::vector<std::string>
       passes_off;  // names of graph passes that do not run; Model::PassNames() lists them
 };

@@ -12,10 +12,13 @@ namespace opsnn {
 namespace {
 
 graph::SessionOptions ToSession(const ModelOptions& o) {
-  graph::SessionOptions s;
-  // kAuto leaves the knob's value, so that OPSNN_FUSION reaches models that do not say otherwise.
-  if (o.fusion != Fusion::kAuto) s.fusion = o.fusion == Fusion::kOff ? FusionMode::kOff : FusionMode::kForce;
-  if (o.policy == Policy::kExact) s.policy = NumericsPolicy::kExact;
+  graph::SessionOptions s;  // starts from the knobs
+  if (o.fusion) {
+    s.fusion = *o.fusion == Fusion::kOff    ? FusionMode::kOff
+               : *o.fusion == Fusion::kAuto ? FusionMode::kAuto
+                                            : FusionMode::kForce;
+  }
+  if (o.policy) s.policy = *o.policy == Policy::kExact ? NumericsPolicy::kExact : NumericsPolicy::kExcess;
   for (const std::string& p : o.passes_off) s.passes_off += (s.passes_off.empty() ? "" : ",") + p;
   return s;
 }

@@ -215,6 +215,13 @@ int ops_nn_fused_matmul_relu(const float* a, const float* b, float* c, int m, in
       return Run(Kind::kRelu, c, nullptr, c, m, n, 0);
     }
     if (args.tile_m || args.tile_n || args.tile_k) {
+      if (GetKnobs().strict) {
+        return InvalidArgument(
+            "args: the tile %dx%dx%d would be planned anew for the host, which the knob strict forbids; "
+            "allowed "
+            "with it: 0x0x0",
+            args.tile_m, args.tile_n, args.tile_k);
+      }
       OPSNN_LOG(
           kInfo,
           "ops_nn_fused_matmul_relu: the tile %dx%dx%d is planned anew for the host's registers and caches",
