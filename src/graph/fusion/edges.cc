@@ -90,13 +90,21 @@ std::string ShapeText(const Graph& g, NodeId n) {
   return s.empty() ? "scalar" : s;
 }
 
+// Fusing a chain of half types drops a rounding, so there the verdict must not depend on the thread count:
+// results are promised to be the same for any. One thread is what is asked about.
+template <typename Edge>
+Edge ForAnyThreadCount(Edge e) {
+  if (IsHalf(e.dtype)) e.threads = 1;
+  return e;
+}
+
 bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
-  Finish(g, c, plan::JudgeContraction(e, *c.profile, GetKnobs()), e.where, e.shape);
+  Finish(g, c, *plan::CachedJudgeContraction(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
-  Finish(g, c, plan::JudgePointwiseChain(e, *c.profile, GetKnobs()), e.where, e.shape);
+  Finish(g, c, *plan::CachedJudgePointwise(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
 
