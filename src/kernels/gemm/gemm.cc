@@ -55,6 +55,11 @@ int64_t DirectRows(const Params& p) {
 }
 constexpr int64_t kMinDirectRows = 64;
 
+// kStream: with this many rows the multiply-adds on a line of B take about as long as the line takes from
+// memory; with more, packed panels win. Deeper blocks than this have more streams than hardware prefetchers
+// follow.
+constexpr int64_t kMaxStreamRows = 24, kStreamDepth = 32;
+
 bool IsUnitF32(const Operand& x) {
   return x.dtype == DType::kF32 && (x.row_stride == 1 || x.col_stride == 1);
 }
@@ -75,6 +80,7 @@ bool ReadsAInPlace(const Job& job) {
   const Params& p = *job.p;
   if (!IsUnitF32(p.a)) return false;
   if (job.path == Path::kDirect) return true;
+  if (job.path == Path::kStream) return false;
   return p.n <= p.blocking.in_place_cols && (p.a.col_stride != 1 || p.a.row_stride * 4 % 2048 != 0);
 }
 
@@ -109,7 +115,7 @@ void SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
     return;
   }
   const PackSource b = Columns(p.b, t.batch).At(first, k0);
-  if (job.path == Path::kDirect && cols % (nr / 2) == 0) {
+  if (job.path != Path::kPanel && cols % (nr / 2) == 0) {
     g.b = static_cast<const float*>(b.data);
     g.b_row_stride = b.k_stride;
     g.b_panel_stride = nr;
@@ -136,7 +142,8 @@ int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
   int64_t cols = left;
   if (block_pass) cols = std::min(cols, RoundUp(kBlockCols, nr));
   if (job.path == Path::kPanel) cols = std::min(cols, block_pass ? cols : nr);
-  if (job.path == Path::kDirect && cols > lanes && cols % lanes != 0) cols -= cols % lanes;
+  const bool in_place = job.path == Path::kDirect || job.path == Path::kStream;
+  if (in_place && cols > lanes && cols % lanes != 0) cols -= cols % lanes;
   return cols;
 }
 
@@ -163,6 +170,10 @@ void RunTile(const Job& job, const Tile& t) {
     c = ThreadScratch(Scratch::kC, t.rows * ldc);
   }
   const bool needs_pass = NeedsBlockPass(p.epilogue);
+  // In place, the columns after the last whole vector are computed by a vector that overlaps the one before;
+  // that needs sums which start at zero and end in C.
+  const int64_t lanes = job.micro.nr / 2;
+  const bool tail_overlaps = job.path == Path::kDirect && p.k <= job.k_step && !needs_pass;
   BlockArgs g;
   g.panels = RowPanels(t.rows, job.micro.mr);
   g.ldc = ldc;
@@ -175,6 +186,10 @@ void RunTile(const Job& job, const Tile& t) {
     const int64_t panels = block_pass ? std::max<int64_t>(1, kBlockRows / job.micro.mr) : g.panels.count;
     for (int64_t j = 0; j < t.cols; j += g.cols) {
       g.cols = GroupCols(job, t.cols - j, block_pass);
+      if (tail_overlaps && j > 0 && g.cols < lanes) {
+        g.cols = lanes;
+        j = t.cols - lanes;
+      }
       SetB(job, t, k0, j, g.cols, g);
       g.c = c + j;
       g.next = NextLines(job, t, k0, j, g.cols, g.depth);
@@ -285,18 +300,19 @@ bool DirectPays(const Params& p) {
 }  // namespace
 
 const char* Name(Path path) {
-  static constexpr const char* kNames[] = {"auto", "gemv", "direct", "panel", "packed"};
+  static constexpr const char* kNames[] = {"auto", "gemv", "direct", "stream", "panel", "packed"};
   return kNames[static_cast<int>(path)];
 }
 
 Path ChoosePath(const Params& p) {
   if (p.packed_b) return Path::kPacked;
-  if (p.path == Path::kPanel || (p.path == Path::kGemv && CanGemv(p)) ||
-      (p.path == Path::kDirect && CanDirect(p))) {
+  if (p.path == Path::kPanel || (p.path == Path::kStream && CanDirect(p)) ||
+      (p.path == Path::kGemv && CanGemv(p)) || (p.path == Path::kDirect && CanDirect(p))) {
     return p.path;
   }
   if (CanGemv(p)) return Path::kGemv;
   if (CanDirect(p) && DirectPays(p)) return Path::kDirect;
+  if (CanDirect(p) && p.m <= kMaxStreamRows && p.k * p.n > p.blocking.direct_floats) return Path::kStream;
   return Path::kPanel;
 }
 
@@ -324,7 +340,7 @@ void Run(const Params& p) {
   job.p = &p;
   job.path = ChoosePath(p);
   job.micro = TileFor(isa::ActiveTier());
-  job.k_step = KStep(p.k, p.blocking.kc);
+  job.k_step = KStep(p.k, job.path == Path::kStream ? kStreamDepth : p.blocking.kc);
   if (job.path == Path::kGemv) {
     RunGemv(p);
   } else if (p.packed_b) {

@@ -7,6 +7,9 @@
 // Paths (ChoosePath, best first; `Params::path` forces one):
 //   kGemv    at most kMaxGemvRows rows (or columns): the large operand is streamed once, nothing is packed;
 //   kDirect  operands that fit the core's own caches are read where they lie;
+//   kStream  a few rows more against a B beyond the caches: short blocks as wide as B, read where they lie,
+//   so that
+//            B comes in long runs; the sums wait in C meanwhile;
 //   kPanel   A packed in blocks that stay in L2; each panel of B is packed into L1 right before the block
 //   uses it,
 //            from lines that were prefetched meanwhile. With hundreds of rows to a block this costs under 1
@@ -50,7 +53,7 @@ struct Blocking {
 inline constexpr int64_t kMaxGemvRows =
     8;  // accumulators of one vector column for every row stay in registers
 
-enum class Path : uint8_t { kAuto, kGemv, kDirect, kPanel, kPacked };
+enum class Path : uint8_t { kAuto, kGemv, kDirect, kStream, kPanel, kPacked };
 const char* Name(Path path);
 
 // A constant B in panels, packed ahead of time. Valid for the tier and kc that it was packed for: both belong

@@ -21,7 +21,7 @@ using opsnn::testing::GuardedTensor;
 using opsnn::testing::ReadElement;
 using opsnn::testing::Rng;
 
-constexpr Path kAllPaths[] = {Path::kAuto, Path::kGemv, Path::kDirect, Path::kPanel};
+constexpr Path kAllPaths[] = {Path::kAuto, Path::kGemv, Path::kDirect, Path::kStream, Path::kPanel};
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -228,7 +228,7 @@ TEST_P(GemmTest, BlockingDoesNotChangeABit) {
   b.tensor.FillRandom(rng);
   std::vector<double> first;
   for (int64_t kc : {16, 48, 200, 1000}) {
-    for (Path path : {Path::kDirect, Path::kPanel}) {
+    for (Path path : {Path::kDirect, Path::kStream, Path::kPanel}) {
       GuardedTensor c(DType::kF32, {1, 50, 70});
       Params p = MakeParams(a, b, c, 200);
       p.path = path;

@@ -27,9 +27,9 @@ constexpr int kNr = kNv * kLanes;
 // sum; a burst would stall it.
 struct Ahead {
   const float* c = nullptr;
-  int64_t ldc = 0, c_rows = 0;
+  int64_t ldc = 0, c_rows = 0, c_step = 0;  // rows in all, per piece
   Lines b;
-  int64_t b_lines = 0;
+  int64_t b_lines = 0, b_step = 0;
 };
 constexpr int64_t kPiece = 16;  // steps of k between two groups of prefetches: some 200 cycles
 
@@ -163,7 +163,7 @@ void Micro(MicroArgs& g) {
     const float* c = g.ahead.c;
     Lines next_b = g.ahead.b;
     int64_t c_left = g.ahead.c_rows, b_left = g.ahead.b_lines;
-    const int64_t c_step = (c_left + pieces - 1) / pieces, b_step = (b_left + pieces - 1) / pieces;
+    const int64_t c_step = g.ahead.c_step, b_step = g.ahead.b_step;
     for (int64_t piece = 0; piece < pieces; ++piece) {
       for (int64_t i = std::min(c_step, c_left); i > 0; --i, --c_left, c += g.ahead.ldc) {
         __builtin_prefetch(c, 1, 3);
@@ -196,39 +196,84 @@ constexpr std::array<MicroFn, kMr> kFns[2][kNv] = {
 constexpr std::array<MicroFn, kMr> kStoringFns[2] = {FnsFor<2, false, true>(Rows()),
                                                      FnsFor<2, true, true>(Rows())};
 
-// Tiles of one panel of B, rows inside: the panel stays in L1.
-void RunPanel(const BlockArgs& g, int64_t j, MicroArgs& m) {
-  const int64_t panel = j / kNr;
-  const bool unit_row = g.a_layout != ALayout::kUnitK, last_panel = j + kNr >= g.cols;
-  m.cols = std::min<int64_t>(kNr, g.cols - j);
-  m.bias = g.finish.bias ? g.finish.bias + j : nullptr;
-  const float* b = g.b + panel * g.b_panel_stride;
-  Lines lines =
-      last_panel || g.b_row_stride != kNr ? g.next : Lines(b + g.b_panel_stride, 0, 1, 4 * kNr * g.depth);
-  const int64_t share = CeilDiv(lines.left, g.p1 - g.p0);
-  for (int64_t p = g.p0; p < g.p1; ++p) {
-    const int64_t row = g.panels.Start(p), height = g.panels.Height(p);
-    m.a = g.a + (g.a_layout == ALayout::kPacked  ? row * g.depth
-                 : g.a_layout == ALayout::kUnitK ? row * g.a_stride
-                                                 : row);
-    m.a_stride = g.a_layout == ALayout::kPacked ? height : g.a_stride;
-    m.c = g.c + row * g.ldc + j;
-    m.ahead.c_rows = g.panels.Height(p + 1 < g.p1 ? p + 1 : g.p0);
-    m.ahead.c = p + 1 < g.p1 ? m.c + height * g.ldc : g.c + g.panels.Start(g.p0) * g.ldc + j + kNr;
-    if (last_panel && p + 1 == g.p1) m.ahead.c = g.next_c;
-    m.ahead.b_lines = std::min(share, lines.left);
-    if (p == 0 && g.source && m.cols == kNr) {
-      m.b = g.source + j;
-      m.b_stride = g.source_stride;
-      m.packed = const_cast<float*>(b);
-      kStoringFns[unit_row][static_cast<size_t>(height - 1)](m);
-    } else {
-      m.b = b;
-      m.b_stride = g.b_row_stride;
-      kFns[unit_row][m.cols > kLanes][static_cast<size_t>(height - 1)](m);
+// What a tile needs beyond its block: position, and what comes after it.
+struct TilePos {
+  int64_t p = 0, j = 0;            // row panel, first column
+  int64_t next_p = 0, next_j = 0;  // of the tile that follows
+  bool last = false;
+};
+
+void RunTile(const BlockArgs& g, const TilePos& t, MicroArgs& m) {
+  const bool unit_row = g.a_layout != ALayout::kUnitK;
+  const int64_t row = g.panels.Start(t.p);
+  const size_t height = static_cast<size_t>(g.panels.Height(t.p));
+  m.cols = std::min<int64_t>(kNr, g.cols - t.j);
+  m.bias = g.finish.bias ? g.finish.bias + t.j : nullptr;
+  m.a = g.a + (g.a_layout == ALayout::kPacked  ? row * g.depth
+               : g.a_layout == ALayout::kUnitK ? row * g.a_stride
+                                               : row);
+  m.a_stride = g.a_layout == ALayout::kPacked ? g.panels.Height(t.p) : g.a_stride;
+  m.c = g.c + row * g.ldc + t.j;
+  m.ahead.c_rows = g.panels.Height(t.next_p);
+  m.ahead.c = t.last ? g.next_c : g.c + g.panels.Start(t.next_p) * g.ldc + t.next_j;
+  const float* b = g.b + t.j / kNr * g.b_panel_stride;
+  if (t.p == 0 && g.source && m.cols == kNr) {
+    m.b = g.source + t.j;
+    m.b_stride = g.source_stride;
+    m.packed = const_cast<float*>(b);
+    kStoringFns[unit_row][height - 1](m);
+  } else {
+    m.b = b;
+    m.b_stride = g.b_row_stride;
+    kFns[unit_row][m.cols > kLanes][height - 1](m);
+  }
+}
+
+// All tiles of one panel of B, which stays in L1 while A passes.
+void PanelsOutside(const BlockArgs& g, int64_t pieces, MicroArgs& m) {
+  for (int64_t j = 0; j < g.cols; j += kNr) {
+    const bool last_panel = j + kNr >= g.cols;
+    const float* next = g.b + (j / kNr + 1) * g.b_panel_stride;
+    Lines& lines = m.ahead.b;
+    lines = last_panel || g.b_row_stride != kNr ? g.next : Lines(next, 0, 1, 4 * kNr * g.depth);
+    const int64_t share = CeilDiv(lines.left, g.p1 - g.p0);
+    m.ahead.b_step = CeilDiv(share, pieces);
+    for (int64_t p = g.p0; p < g.p1; ++p) {
+      const bool last_row = p + 1 == g.p1;
+      m.ahead.b_lines = std::min(share, lines.left);
+      RunTile(g, {p, j, last_row ? g.p0 : p + 1, last_row ? j + kNr : j, last_row && last_panel}, m);
     }
   }
 }
+
+// The lines of row panel p of an A that is read in place; a packed one is a single stream, which hardware
+// follows.
+Lines LinesOfA(const BlockArgs& g, int64_t p) {
+  constexpr int64_t kSize = sizeof(float);
+  const int64_t row = g.panels.Start(p), height = g.panels.Height(p), stride = g.a_stride * kSize;
+  if (g.a_layout == ALayout::kUnitK) return Lines(g.a + row * g.a_stride, stride, height, g.depth * kSize);
+  if (g.a_layout == ALayout::kUnitRow) return Lines(g.a + row, stride, g.depth, height * kSize);
+  return {};
+}
+
+// All tiles of one row panel, B stays in L1 as a whole: A is read once and C written in whole lines.
+void RowsOutside(const BlockArgs& g, int64_t pieces, MicroArgs& m) {
+  Lines& lines = m.ahead.b;
+  for (int64_t p = g.p0; p < g.p1; ++p) {
+    const bool last_row = p + 1 == g.p1;
+    lines = last_row ? g.next : LinesOfA(g, p + 1);
+    const int64_t share = CeilDiv(lines.left, CeilDiv(g.cols, kNr));
+    m.ahead.b_step = CeilDiv(share, pieces);
+    for (int64_t j = 0; j < g.cols; j += kNr) {
+      const bool last_col = j + kNr >= g.cols;
+      m.ahead.b_lines = std::min(share, lines.left);
+      RunTile(g, {p, j, last_col && !last_row ? p + 1 : p, last_col ? 0 : j + kNr, last_col && last_row}, m);
+    }
+  }
+}
+
+// B up to this size leaves room in an L1 of 32 KiB for a row panel of A.
+constexpr int64_t kResidentFloats = 20 * 1024 / sizeof(float);
 
 void MacroBlockKernel(const BlockArgs& g) {
   MicroArgs m{};
@@ -237,7 +282,13 @@ void MacroBlockKernel(const BlockArgs& g) {
   m.accumulate = g.accumulate;
   m.finish = &g.finish;
   m.ahead.ldc = g.ldc;
-  for (int64_t j = 0; j < g.cols; j += kNr) RunPanel(g, j, m);
+  const int64_t pieces = std::max<int64_t>(1, g.depth / kPiece);
+  m.ahead.c_step = CeilDiv(kMr, pieces);
+  if (g.cols * g.depth <= kResidentFloats) {
+    RowsOutside(g, pieces, m);
+  } else {
+    PanelsOutside(g, pieces, m);
+  }
 }
 
 constexpr MicroTile kTile{kMr, kNr};
