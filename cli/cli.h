@@ -38,14 +38,18 @@ struct Target {
   Result<opsnn::Model> Load(const char* fusion_override = nullptr) const;
   // Feeds from the .npy files, random ones for the rest.
   Result<opsnn::Feeds> MakeFeeds(const opsnn::Model& model) const;
-  // Input shapes for planning only.
+  // The --shape options, checked against the model's inputs.
   Result<opsnn::Shapes> MakeShapes(const opsnn::Model& model) const;
+  // Dims of every input for planning: --shape, else the .npy files, else the model's with 1 for unknown dims.
+  Result<opsnn::Shapes> PlanShapes(const opsnn::Model& model) const;
   std::string Describe() const;  // path, or "matmul m=128 n=768 k=3072 +bias+gelu"
 };
 
 // "1,3,640,640" -> dims; the error names `what`.
 Result<std::vector<int64_t>> ParseInts(const std::string& text, const std::string& what);
 
+// Control characters, which names from a file may hold, as \xNN: an error stays one line.
+std::string OneLine(const std::string& text);
 void PrintJson(const Json& json);
 double Median(std::vector<double> v);
 Json ToJson(const opsnn::plan::Decision& d);

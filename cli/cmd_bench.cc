@@ -46,7 +46,7 @@ void AddBench(CLI::App& app, Run& run) {
   auto json = std::make_shared<bool>(false);
   target->AddTo(*cmd, true);
   cmd->add_option("--runs", *runs, "Timed runs of each form")->check(CLI::Range(1, 100000));
-  cmd->add_option("--top", *top, "Also list the N hottest nodes")->check(CLI::NonNegativeNumber);
+  cmd->add_option("--top", *top, "Also list the N hottest nodes")->check(CLI::Range(0, 100000));
   cmd->add_flag("--json", *json, "Print JSON");
   cmd->callback([&run, target, runs, top, json] {
     run = [target, runs, top, json]() -> Status {

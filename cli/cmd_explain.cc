@@ -54,10 +54,9 @@ void AddExplain(CLI::App& app, Run& run) {
     run = [target, profile, json, graph]() -> Status {
       auto model = target->Load();
       if (!model.ok()) return model.status();
-      auto feeds = target->MakeFeeds(*model);
-      if (!feeds.ok()) return feeds.status();
-      opsnn::Shapes shapes;
-      for (const auto& [name, t] : *feeds) shapes[name] = t.dims();
+      auto planned = target->PlanShapes(*model);
+      if (!planned.ok()) return planned.status();
+      const opsnn::Shapes& shapes = *planned;
       auto decisions = model->Explain(shapes, *profile);
       if (!decisions.ok()) return decisions.status();
       if (*json) {

@@ -1,9 +1,22 @@
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 
 #include "cli/cli.h"
 #include "opsnn/system.h"
 
 namespace cli {
+namespace {
+
+// Does `text` hold `part`, upper and lower case alike?
+bool Contains(const std::string& text, const std::string& part) {
+  auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  };
+  return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
+}
+
+}  // namespace
 
 void AddOps(CLI::App& app, Run& run) {
   auto* cmd = app.add_subcommand("ops", "The operators and C functions, with their element types");
@@ -16,8 +29,7 @@ void AddOps(CLI::App& app, Run& run) {
       Json list = Json::array();
       int shown = 0, implemented = 0;
       for (const auto& o : opsnn::ListOperators()) {
-        if (!name->empty() && o.api.find(*name) == std::string::npos && o.op.find(*name) == std::string::npos)
-          continue;
+        if (!Contains(o.api, *name) && !Contains(o.op, *name)) continue;
         ++shown;
         implemented += o.status == "implemented";
         if (*json) {

@@ -26,6 +26,20 @@ Result<std::vector<int64_t>> ParseInts(const std::string& text, const std::strin
   return values;
 }
 
+std::string OneLine(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) {
+      out += c;
+      continue;
+    }
+    char code[8];
+    std::snprintf(code, sizeof code, "\\x%02x", static_cast<unsigned char>(c));
+    out += code;
+  }
+  return out;
+}
+
 void PrintJson(const Json& json) { std::printf("%s\n", json.dump(2).c_str()); }
 
 double Median(std::vector<double> v) {

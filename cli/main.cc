@@ -1,5 +1,7 @@
 // The opsnn tool. Exit status: 0 fine, 1 any error or failed verification.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "cli/cli.h"
@@ -38,7 +40,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    std::fprintf(stderr, "opsnn: %s\n", e.what());
+    std::fprintf(stderr, "opsnn: %s\n", cli::OneLine(e.what()).c_str());
     return 1;
   }
   if (opsnn::Status s = opsnn::Initialize(); !s.ok()) {
@@ -51,7 +53,11 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {  // the standard library or nlohmann-json, e.g. out of memory
     status = opsnn::Status(opsnn::Code::kRuntime, e.what());
   }
+  if (status.ok() && std::fflush(stdout) != 0) {
+    status = opsnn::Status(opsnn::Code::kRuntime,
+                           "the output cannot be written (" + std::string(std::strerror(errno)) + ")");
+  }
   if (status.ok()) return 0;
-  std::fprintf(stderr, "opsnn: %s\n", status.message().c_str());
+  std::fprintf(stderr, "opsnn: %s\n", cli::OneLine(status.message()).c_str());
   return 1;
 }

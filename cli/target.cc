@@ -77,10 +77,13 @@ bool Target::IsModel() const {
 
 Result<opsnn::Model> Target::Load(const char* fusion_override) const {
   if (has_threads) {
-    if (Status s = opsnn::SetOption("threads", threads > 0 ? std::to_string(threads) : "invalid"); !s.ok()) {
+    // 0 would mean "as many as there are" to the knob; as an option it is a mistake.
+    if (threads <= 0) {
       return Status(opsnn::Code::kInvalid,
-                    "--threads: got " + std::to_string(threads) + ", allowed: 1 or more");
+                    "--threads: got " + std::to_string(threads) + ", allowed: 1 to 4096");
     }
+    if (Status s = opsnn::SetOption("threads", std::to_string(threads)); !s.ok())
+      return s.WithContext("--threads");
   }
   opsnn::ModelOptions options;
   const std::string f = fusion_override ? fusion_override : fusion;
@@ -91,7 +94,16 @@ Result<opsnn::Model> Target::Load(const char* fusion_override) const {
   }
   if (!policy.empty()) options.policy = policy == "exact" ? opsnn::Policy::kExact : opsnn::Policy::kExcess;
   options.passes_off = SplitList(passes_off);
-  if (IsModel()) return opsnn::Model::Load(name, options);
+  if (name.empty())
+    return Status(opsnn::Code::kInvalid, "the model's name is empty; give an ONNX file or an operator");
+  if (IsModel()) {
+    for (const auto& [key, value] : operator_args) {
+      if (!value.empty())
+        return Status(opsnn::Code::kInvalid,
+                      "--" + key + ": is an argument of operators, and " + name + " is a model");
+    }
+    return opsnn::Model::Load(name, options);
+  }
   opsnn::OpSpec spec;
   spec.op = name;
   const auto type = opsnn::DTypeFromName(dtype);
@@ -128,7 +140,9 @@ Result<opsnn::Shapes> Target::MakeShapes(const opsnn::Model& model) const {
       return Status(opsnn::Code::kInvalid,
                     "--shape: the model has no input \"" + pair->first + "\"; its inputs: " + names);
     }
-    result[pair->first] = *dims;
+    if (!result.emplace(pair->first, *dims).second) {
+      return Status(opsnn::Code::kInvalid, "--shape " + pair->first + ": given twice");
+    }
   }
   return result;
 }
@@ -142,13 +156,33 @@ Result<opsnn::Feeds> Target::MakeFeeds(const opsnn::Model& model) const {
     if (!pair.ok()) return pair.status();
     auto tensor = opsnn::LoadNpy(pair->second);
     if (!tensor.ok()) return tensor.status();
-    (*dims)[pair->first] = tensor->dims();
+    if (!dims->emplace(pair->first, tensor->dims()).second) {
+      return Status(opsnn::Code::kInvalid, "--input " + pair->first + ": its dims or values are given twice");
+    }
     files[pair->first] = *tensor;
   }
   auto feeds = model.RandomFeeds(*dims, seed);
   if (!feeds.ok()) return feeds.status();
   for (auto& [name_, tensor] : files) (*feeds)[name_] = tensor;
   return feeds;
+}
+
+Result<opsnn::Shapes> Target::PlanShapes(const opsnn::Model& model) const {
+  if (!inputs.empty()) {
+    auto feeds = MakeFeeds(model);
+    if (!feeds.ok()) return feeds.status();
+    opsnn::Shapes result;
+    for (const auto& [key, tensor] : *feeds) result[key] = tensor.dims();
+    return result;
+  }
+  auto result = MakeShapes(model);
+  if (!result.ok()) return result;
+  for (const opsnn::ValueInfo& v : model.inputs()) {
+    std::vector<int64_t> dims = v.dims;
+    for (int64_t& d : dims) d = d < 0 ? 1 : d;
+    result->emplace(v.name, dims);
+  }
+  return result;
 }
 
 std::string Target::Describe() const {

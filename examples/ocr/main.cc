@@ -48,8 +48,14 @@ int main(int argc, char** argv) {
   app.add_option("images", images, "PNG or JPEG files");
   app.add_flag("--samples", samples, "Read the sample images of the project");
   app.add_flag("--report", report, "Show the hottest nodes, what was fused and what it gained");
-  app.add_option("--runs", runs, "Timed runs per model for --report")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--runs", runs, "Timed runs per model for --report")->check(CLI::Range(1, 10000));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    return Fail(opsnn::Status(opsnn::Code::kInvalid, e.what()));
+  }
   if (auto s = opsnn::Initialize(); !s.ok()) return Fail(s);
   if (samples) {
     for (const char* name : {"receipt", "sign"})

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "api/model_impl.h"
 #include "tensor/element.h"
@@ -22,6 +23,7 @@ class Builder {
 
  private:
   Result<std::vector<int64_t>> Need(const char* key, size_t at_least = 1, size_t at_most = kMaxRank) const {
+    used_.insert(key);
     auto it = spec_.ints.find(key);
     if (it == spec_.ints.end() || it->second.empty()) {
       return InvalidArgument("%s: argument --%s is missing", spec_.op.c_str(), key);
@@ -33,6 +35,7 @@ class Builder {
     return it->second;
   }
   std::vector<int64_t> Get(const char* key) const {
+    used_.insert(key);
     auto it = spec_.ints.find(key);
     return it == spec_.ints.end() ? std::vector<int64_t>() : it->second;
   }
@@ -102,6 +105,7 @@ class Builder {
   const OpSpec& spec_;
   Graph g_;
   std::mt19937_64 engine_{42};
+  mutable std::set<std::string> used_;         // arguments that were looked at
   std::vector<int64_t> out_dims_, bias_dims_;  // of the operator's result; what a bias broadcasts from
 };
 
@@ -149,6 +153,10 @@ Result<ValueId> Builder::MatMul() {
   std::vector<int64_t> a = batch, b = batch;
   a.insert(a.end(), {m[0], k[0]});
   b.insert(b.end(), {k[0], n[0]});
+  OPSNN_RETURN_IF_ERROR(CheckSizes("m", m));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("n", n));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("k", k));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("batch", batch));
   OPSNN_RETURN_IF_ERROR(CheckSizes("m, --k, --batch", a));
   OPSNN_RETURN_IF_ERROR(CheckSizes("k, --n, --batch", b));
   out_dims_ = batch;
@@ -234,6 +242,11 @@ Result<ValueId> Builder::Main() {
   op::Attrs attrs;
   out_dims_.clear();
   if (pool) {
+    if (x.size() < 3) {
+      return InvalidArgument(
+          "%s: argument --x has %zu dims, allowed: 3 or more (batch, channels, window dims)",
+          spec_.op.c_str(), x.size());
+    }
     OPSNN_ASSIGN_OR_RETURN(const auto kernel, Need("kernel", x.size() - 2, x.size() - 2));
     attrs.Set("kernel_shape", kernel);
     if (auto v = Get("stride"); !v.empty())
@@ -242,7 +255,15 @@ Result<ValueId> Builder::Main() {
       attrs.Set("pads", v.size() == 1 ? std::vector<int64_t>(2 * kernel.size(), v[0]) : v);
     return Add(spec_.op == "maxpool" ? "MaxPool" : "AveragePool", inputs, std::move(attrs));
   }
-  if (auto v = Get("perm"); !v.empty()) attrs.Set("perm", v);
+  std::vector<int64_t> perm = Get("perm");
+  if (!perm.empty()) attrs.Set("perm", perm);
+  if (perm.empty()) {
+    for (size_t i = x.size(); i-- > 0;) perm.push_back(static_cast<int64_t>(i));
+  }
+  // What a bias broadcasts from is the result; a bad permutation is refused by the operator itself.
+  if (const int64_t last = perm.back(); last >= 0 && last < static_cast<int64_t>(x.size())) {
+    bias_dims_ = {x[static_cast<size_t>(last)]};
+  }
   return Add("Transpose", inputs, std::move(attrs));
 }
 
@@ -252,7 +273,7 @@ Result<ValueId> Builder::Epilogue(ValueId y, const std::string& stage) {
     return Add("Add", {y, b});
   }
   const Simple* simple = FindSimple(stage);
-  if (!simple || (simple->inputs == 2 && stage != "add" && stage != "mul")) {
+  if (!simple) {
     std::string names = "bias";
     for (const Simple& s : kSimple) names += std::string(", ") + s.name;
     return InvalidArgument("%s: unknown epilogue stage \"%s\"; allowed: %s", spec_.op.c_str(), stage.c_str(),
@@ -280,6 +301,12 @@ Result<Graph> Builder::Build() {
   OPSNN_ASSIGN_OR_RETURN(ValueId y, Main());
   for (const std::string& stage : spec_.epilogue) {
     OPSNN_ASSIGN_OR_RETURN(y, Epilogue(y, stage));
+  }
+  for (const auto& [key, values] : spec_.ints) {
+    if (!values.empty() && used_.count(key) == 0) {
+      return InvalidArgument("%s: argument --%s is not one of this operator's", spec_.op.c_str(),
+                             key.c_str());
+    }
   }
   g_.outputs.push_back(y);
   g_.values[y].desc.dtype = spec_.dtype;

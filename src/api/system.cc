@@ -7,6 +7,7 @@
 #include "base/knobs.h"
 #include "base/parallel.h"
 #include "device/profile.h"
+#include "graph/pass_manager.h"
 #include "isa/tier.h"
 #include "op/declaration.h"
 
@@ -51,7 +52,13 @@ Status SetOption(const std::string& key, const std::string& value) {
   return OkStatus();
 }
 
-Status Initialize() { return InitKnobs(); }
+Status Initialize() {
+  OPSNN_RETURN_IF_ERROR(InitKnobs());
+  // These two name things that base does not know.
+  if (auto p = device::FindProfile(GetKnobs().profile); !p.ok())
+    return p.status().WithContext("knob profile (OPSNN_PROFILE)");
+  return graph::CheckPassNames(GetKnobs().fusion_off).WithContext("knob fusion_off (OPSNN_FUSION_OFF)");
+}
 
 std::vector<std::string> ProfileNames() { return device::ProfileNames(); }
 

@@ -1,5 +1,7 @@
 #include "ref/ref.h"
 
+#include <cmath>
+
 #include "ref/internal.h"
 
 namespace opsnn::ref {
@@ -13,6 +15,17 @@ const Entry* Find(std::string_view op) {
     }
   }
   return nullptr;
+}
+
+// Integer arithmetic is modulo 2^bits; a bool is 0 or 1. Exact for what doubles hold exactly.
+double Wrap(double v, DType t) {
+  if (IsFloat(t) || !std::isfinite(v)) return v;
+  if (t == DType::kBool) return v != 0;
+  const int bits = static_cast<int>(SizeOf(t)) * 8;
+  const double lo = Info(t).is_signed ? -std::ldexp(1, bits - 1) : 0, span = std::ldexp(1, bits);
+  if (v >= lo && v < lo + span) return v;
+  const double r = std::fmod(v - lo, span);
+  return lo + (r < 0 ? r + span : r);
 }
 
 }  // namespace
@@ -37,7 +50,10 @@ Status Evaluate(Call& call) {
   call.abs_sum.clear();
   call.reduction_length = 1;
   OPSNN_RETURN_IF_ERROR(e->run(call));
-  if (!call.outputs.empty()) call.outputs[0].dtype = call.output_dtype;
+  if (!call.outputs.empty()) {
+    call.outputs[0].dtype = call.output_dtype;
+    for (double& v : call.outputs[0].v) v = Wrap(v, call.output_dtype);
+  }
   return OkStatus();
 }
 
