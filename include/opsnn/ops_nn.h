@@ -8,9 +8,9 @@
  *     asccl_relu(c, c, m, n);
  *   }
  *
- * Matrices are row-major f32: a is m x k, b is k x n, c is m x n. Functions that return int give 0 on success,
- * -1 on failure, with the reason in ops_nn_last_error(). c must not overlap a or b
- * partly. Sizes of 0 are allowed: nothing is computed, or with k = 0 c becomes zero. Any thread may call. */
+ * Matrices are row-major f32: a is m x k, b is k x n, c is m x n. Functions that return int give 0 on
+ * success, -1 on failure, with the reason in ops_nn_last_error(). c must not overlap a or b partly. Sizes of
+ * 0 are allowed: nothing is computed, or with k = 0 c becomes zero. Any thread may call. */
 #ifndef OPSNN_OPS_NN_H_
 #define OPSNN_OPS_NN_H_
 
@@ -30,8 +30,8 @@ typedef struct {
 } TilingArgs;
 
 /* Fills in the zero tile fields of args and the budgets. 0 with fuse_enable = 1 when the four blocks fit the
- * share of L1 that the reserve knob leaves; else -1 with fuse_enable = 0 and the reason in ops_nn_last_error().
- * Positive tile fields are kept as they are. */
+ * share of L1 that the reserve knob leaves; else -1 with fuse_enable = 0 and the reason in
+ * ops_nn_last_error(). Positive tile fields are kept as they are. */
 OPS_NN_API int calc_tiling(int m, int n, int k, TilingArgs *args);
 
 /* Bytes of the chosen profile (OPSNN_PROFILE); -1 when there is no such profile. */
@@ -42,8 +42,8 @@ OPS_NN_API int get_ub_capacity(void);
 OPS_NN_API void *alloc_device(size_t bytes);
 OPS_NN_API void free_device(void *ptr);
 
-/* c = relu(a * b), in one pass when args.fuse_enable is not 0. Tiles that are not legal on the host are planned
- * anew; the log (OPSNN_LOG=info) says so, and OPSNN_STRICT=1 makes it an error. */
+/* c = relu(a * b), in one pass when args.fuse_enable is not 0. Tiles that are not legal on the host are
+ * planned anew; the log (OPSNN_LOG=info) says so, and OPSNN_STRICT=1 makes it an error. */
 OPS_NN_API int ops_nn_fused_matmul_relu(const float *a, const float *b, float *c, int m, int n, int k,
                                         TilingArgs args);
 /* c = a * b */
@@ -51,7 +51,8 @@ OPS_NN_API int asccl_matmul(const float *a, const float *b, float *c, int m, int
 /* y = max(x, 0) over m x n values; y may be x */
 OPS_NN_API int asccl_relu(const float *x, float *y, int m, int n);
 
-/* What went wrong in the last of these calls in this thread; "" when nothing did. Valid until the next one. */
+/* What went wrong in the last of these calls in this thread; "" when nothing did. Valid until the next one.
+ */
 OPS_NN_API const char *ops_nn_last_error(void);
 
 #ifdef __cplusplus

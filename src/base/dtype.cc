@@ -10,9 +10,9 @@ struct Alias {
   DType type;
 };
 constexpr Alias kAliases[] = {
-    {"float32", DType::kF32}, {"float", DType::kF32},  {"float64", DType::kF64}, {"double", DType::kF64},
-    {"float16", DType::kF16}, {"half", DType::kF16},   {"bfloat16", DType::kBF16}, {"int8", DType::kS8},
-    {"uint8", DType::kU8},    {"int16", DType::kS16},  {"int32", DType::kS32},   {"int64", DType::kS64},
+    {"float32", DType::kF32}, {"float", DType::kF32}, {"float64", DType::kF64},   {"double", DType::kF64},
+    {"float16", DType::kF16}, {"half", DType::kF16},  {"bfloat16", DType::kBF16}, {"int8", DType::kS8},
+    {"uint8", DType::kU8},    {"int16", DType::kS16}, {"int32", DType::kS32},     {"int64", DType::kS64},
 };
 
 }  // namespace

@@ -2,4 +2,4 @@
 #ifndef OPSNN_BASE_DTYPE_H_
 #define OPSNN_BASE_DTYPE_H_
 #include "opsnn/dtype.h"  // IWYU pragma: export
-#endif  // OPSNN_BASE_DTYPE_H_
+#endif                    // OPSNN_BASE_DTYPE_H_

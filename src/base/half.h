@@ -11,10 +11,20 @@
 
 namespace opsnn {
 
-struct F16 { uint16_t bits; };
-struct BF16 { uint16_t bits; };
-template <> struct DTypeOf<F16> { static constexpr DType value = DType::kF16; };
-template <> struct DTypeOf<BF16> { static constexpr DType value = DType::kBF16; };
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+template <>
+struct DTypeOf<F16> {
+  static constexpr DType value = DType::kF16;
+};
+template <>
+struct DTypeOf<BF16> {
+  static constexpr DType value = DType::kBF16;
+};
 
 inline float ToFloat(BF16 h) { return std::bit_cast<float>(uint32_t{h.bits} << 16); }
 

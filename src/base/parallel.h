@@ -2,8 +2,9 @@
 //
 // The thread count is the number of computing threads in all, the caller included: with 1, nothing is started
 // and the caller's core alone works. Workers start on first use, spin briefly, then sleep; they are rebuilt
-// after fork. Pool threads take the caller's MXCSR. Work is claimed in index order from one counter, so results
-// must not depend on which thread runs which index (splits of a reduction belong to the shape, not the threads).
+// after fork. Pool threads take the caller's MXCSR. Work is claimed in index order from one counter, so
+// results must not depend on which thread runs which index (splits of a reduction belong to the shape, not
+// the threads).
 #ifndef OPSNN_BASE_PARALLEL_H_
 #define OPSNN_BASE_PARALLEL_H_
 
@@ -14,7 +15,8 @@
 namespace opsnn {
 
 // A non-owning reference to a callable: two pointers, no allocation.
-template <typename Signature> class FunctionRef;
+template <typename Signature>
+class FunctionRef;
 template <typename R, typename... Args>
 class FunctionRef<R(Args...)> {
  public:

@@ -1,5 +1,5 @@
-// Status and Result<T> are part of the public C++ API (opsnn/status.h); here are the macros and the printf-like
-// constructors that the inside uses.
+// Status and Result<T> are part of the public C++ API (opsnn/status.h); here are the macros and the
+// printf-like constructors that the inside uses.
 #ifndef OPSNN_BASE_STATUS_H_
 #define OPSNN_BASE_STATUS_H_
 
@@ -15,8 +15,8 @@ namespace opsnn {
 #define OPSNN_CONCAT_(a, b) a##b
 #define OPSNN_CONCAT(a, b) OPSNN_CONCAT_(a, b)
 
-#define OPSNN_RETURN_IF_ERROR(expr)                        \
-  do {                                                     \
+#define OPSNN_RETURN_IF_ERROR(expr)                                                        \
+  do {                                                                                     \
     if (::opsnn::Status opsnn_status_ = (expr); !opsnn_status_.ok()) return opsnn_status_; \
   } while (0)
 

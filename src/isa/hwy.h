@@ -37,7 +37,8 @@ static_assert((HWY_TARGETS & (HWY_SSE4 | HWY_AVX2 | HWY_AVX3)) == (HWY_SSE4 | HW
   static decltype(&N_SSE4::FN) const FN##_tiers[] = {&N_SSE4::FN, &N_AVX2::FN, &N_AVX3::FN}
 #define OPSNN_TIER_CALL(FN) (FN##_tiers[static_cast<int>(::opsnn::isa::ActiveTier())])
 #else  // one tier: Highway's static target
-#define OPSNN_TIER_TABLE(FN) static decltype(&HWY_STATIC_NAMESPACE::FN) const FN##_tiers[] = {&HWY_STATIC_NAMESPACE::FN}
+#define OPSNN_TIER_TABLE(FN) \
+  static decltype(&HWY_STATIC_NAMESPACE::FN) const FN##_tiers[] = {&HWY_STATIC_NAMESPACE::FN}
 #define OPSNN_TIER_CALL(FN) (FN##_tiers[0])
 #endif
 

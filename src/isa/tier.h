@@ -16,14 +16,14 @@ namespace opsnn::isa {
 enum class Tier : int { kSse4 = 0, kAvx2 = 1, kAvx512 = 2 };
 inline constexpr int kNumTiers = 3;
 
-const char* Name(Tier t);                     // "sse4", "avx2", "avx512"
+const char* Name(Tier t);  // "sse4", "avx2", "avx512"
 Result<Tier> TierFromName(std::string_view name);
-Tier BestTier();                              // what this CPU can run, ignoring any cap
-Tier ActiveTier();                            // BestTier() under the cap; constant after the first call unless
-void SetMaxTier(Tier t);                      // ... a test or the API changes the cap
-bool HasVnni();                               // AVX512-VNNI, and the cap allows avx512
-bool HasBf16();                               // AVX512-BF16, and the cap allows avx512
-std::string FeatureString();                  // "avx512+vnni+bf16"
+Tier BestTier();              // what this CPU can run, ignoring any cap
+Tier ActiveTier();            // BestTier() under the cap; constant after the first call unless
+void SetMaxTier(Tier t);      // ... a test or the API changes the cap
+bool HasVnni();               // AVX512-VNNI, and the cap allows avx512
+bool HasBf16();               // AVX512-BF16, and the cap allows avx512
+std::string FeatureString();  // "avx512+vnni+bf16"
 
 }  // namespace opsnn::isa
 

@@ -26,14 +26,17 @@ class Attrs {
   // The value, or `fallback` when absent or of another type (types were checked against the declaration).
   int64_t Int(std::string_view name, int64_t fallback) const { return Get<int64_t>(name, fallback); }
   double Float(std::string_view name, double fallback) const;  // also from an int attribute
-  std::string String(std::string_view name, std::string fallback) const { return Get<std::string>(name, std::move(fallback)); }
+  std::string String(std::string_view name, std::string fallback) const {
+    return Get<std::string>(name, std::move(fallback));
+  }
   std::vector<int64_t> Ints(std::string_view name) const { return Get<std::vector<int64_t>>(name, {}); }
   std::vector<double> Floats(std::string_view name) const { return Get<std::vector<double>>(name, {}); }
   ConstTensor Tensor(std::string_view name) const { return Get<ConstTensor>(name, nullptr); }
   const std::map<std::string, AttrValue, std::less<>>& all() const { return values_; }
 
  private:
-  template <typename T> T Get(std::string_view name, T fallback) const {
+  template <typename T>
+  T Get(std::string_view name, T fallback) const {
     auto it = values_.find(name);
     if (it == values_.end()) return fallback;
     const T* v = std::get_if<T>(&it->second);

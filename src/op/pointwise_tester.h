@@ -103,7 +103,8 @@ inline std::vector<double> SpecialValues(DType t) {
 inline void ExpectMatches(const PointwiseCase& k, const std::vector<ref::Tensor>& in, DType out_dtype,
                           const std::vector<double>& got, const std::string& what) {
   std::vector<double> want = Evaluate(k.op, k.attrs, in, out_dtype).outputs[0].v, tolerance;
-  // f64 stages chain calls of the C library and roundings between them: twice the bound of the fused f32 forms.
+  // f64 stages chain calls of the C library and roundings between them: twice the bound of the fused f32
+  // forms.
   const double ulps = k.ulps * (out_dtype == DType::kF64 ? 2 : 1);
   const double eps = testing::Epsilon(out_dtype == DType::kF64 ? DType::kF64 : DType::kF32);
   for (size_t i = 0; i < want.size(); ++i) {
@@ -113,8 +114,7 @@ inline void ExpectMatches(const PointwiseCase& k, const std::vector<ref::Tensor>
     // Where the stage's error moves the value over a rounding boundary the result is one step away.
     const double step = k.ulps == 0 ? 0 : IsHalf(out_dtype) ? 2 * testing::Epsilon(out_dtype) : 0;
     const double lost = k.ulps == 0 ? 0 : k.ulps * SmallestValue(out_dtype);
-    tolerance.push_back(std::isfinite(w) ? (ulps * eps + step) * std::fabs(w) + k.absolute * eps + lost
-                                         : 0);
+    tolerance.push_back(std::isfinite(w) ? (ulps * eps + step) * std::fabs(w) + k.absolute * eps + lost : 0);
   }
   EXPECT_EQ("", testing::Compare(got, want, tolerance)) << k.op << " " << what;
 }

@@ -1,10 +1,10 @@
 // Vector programs: what is computed on a block while it is on chip, as plain data.
 //
 // A program is a straight line of stages over numbered slots. A slot holds one block of values in a compute
-// type; slots 0 .. num_inputs-1 are the loaded inputs (any storage dtype, any strides, broadcast), each further
-// slot is written by exactly one stage. A slot marked per_row holds one value per row: the result of a row
-// reduction, and everything computed from such values alone; it broadcasts along the row.
-// Outputs are slots stored to memory with conversion (round to nearest even, written saturation rule).
+// type; slots 0 .. num_inputs-1 are the loaded inputs (any storage dtype, any strides, broadcast), each
+// further slot is written by exactly one stage. A slot marked per_row holds one value per row: the result of
+// a row reduction, and everything computed from such values alone; it broadcasts along the row. Outputs are
+// slots stored to memory with conversion (round to nearest even, written saturation rule).
 //
 // The same data is executed by src/vector (interpreter, row templates, epilogues), costed by src/plan and
 // printed by explain. A program never knows shapes or addresses: those are bound when it runs.
@@ -25,7 +25,9 @@ enum class ComputeType : uint8_t { kF32, kF64, kS32, kS64 };
 ComputeType ComputeTypeOf(DType storage);
 
 // One row per stage: the enumerator, its name in prints, its number of slot operands, its class for the cost
-// model (flops per element, roughly: what the f32 form costs in vector instructions), and what imm[0], imm[1] are.
+// model (flops per element, roughly: what the f32 form costs in vector instructions), and what imm[0], imm[1]
+// are.
+// clang-format off
 #define OPSNN_STAGES(X)                                                              \
   /* unary */                                                                        \
   X(Copy, "copy", 1, 0) X(Neg, "neg", 1, 1) X(Abs, "abs", 1, 1)                      \
@@ -61,6 +63,7 @@ ComputeType ComputeTypeOf(DType storage);
   X(RowSum, "row_sum", 1, 1) X(RowMean, "row_mean", 1, 1) X(RowMax, "row_max", 1, 1) \
   X(RowMin, "row_min", 1, 1) X(RowSumSquare, "row_sum_square", 1, 2)                 \
   X(RowProd, "row_prod", 1, 1)
+// clang-format on
 
 enum class StageOp : uint8_t {
 #define OPSNN_STAGE_ENUM(id, name, arity, cost) k##id,
@@ -98,12 +101,12 @@ struct Program {
   std::vector<SlotId> outputs;
 
   bool HasRowReduction() const;
-  bool IsF32Pointwise() const;       // every slot f32, no reduction: may run as a cube epilogue
+  bool IsF32Pointwise() const;  // every slot f32, no reduction: may run as a cube epilogue
   // Vector instructions per element by the table above; what the cost model multiplies by elements / lanes.
   double CostPerElement() const;
-  std::string ToString() const;      // "relu(add(in0, in1))" style, one line per output
-  uint64_t Hash() const;             // of the whole content; equal programs hash equal
-  Status Validate() const;           // slots written once, before use, types agree; the only check needed
+  std::string ToString() const;  // "relu(add(in0, in1))" style, one line per output
+  uint64_t Hash() const;         // of the whole content; equal programs hash equal
+  Status Validate() const;       // slots written once, before use, types agree; the only check needed
 };
 bool operator==(const Program& a, const Program& b);
 

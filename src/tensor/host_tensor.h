@@ -30,7 +30,10 @@ class HostTensor {
   int64_t size() const { return NumElements(dims_); }
   size_t bytes() const { return static_cast<size_t>(size()) * SizeOf(dtype_); }
   void* data() const { return buffer_.data(); }
-  template <typename T> T* as() const { return static_cast<T*>(buffer_.data()); }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(buffer_.data());
+  }
   TensorView view() const { return TensorView::Contiguous(buffer_.data(), dtype_, dims_); }
 
  private:

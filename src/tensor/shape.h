@@ -62,11 +62,11 @@ class Dims {
   int64_t d_[kMaxRank] = {};
 };
 
-int64_t NumElements(const Dims& dims);                       // product; 1 for rank 0; kUnknownDim if any is unknown
+int64_t NumElements(const Dims& dims);  // product; 1 for rank 0; kUnknownDim if any is unknown
 std::optional<int64_t> CheckedNumElements(const Dims& dims);  // nullopt on overflow of int64
-bool IsKnown(const Dims& dims);                              // no dim is kUnknownDim
-Dims ContiguousStrides(const Dims& dims);                    // row-major, in elements
-std::string ToString(const Dims& dims);                      // "[2,3,4]", unknown dims as "?"
+bool IsKnown(const Dims& dims);                               // no dim is kUnknownDim
+Dims ContiguousStrides(const Dims& dims);                     // row-major, in elements
+std::string ToString(const Dims& dims);                       // "[2,3,4]", unknown dims as "?"
 // Numpy broadcasting; an unknown dim against n > 1 gives n, against 1 or unknown gives unknown.
 Result<Dims> BroadcastDims(const Dims& a, const Dims& b);
 // Negative axes count from the end; an error names the range allowed.

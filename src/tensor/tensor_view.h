@@ -25,12 +25,18 @@ struct TensorView {
   int rank() const { return dims.rank(); }
   int64_t size() const { return NumElements(dims); }
   size_t bytes() const { return static_cast<size_t>(size()) * SizeOf(dtype); }
-  template <typename T> T* as() const { return static_cast<T*>(data); }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
   bool IsContiguous() const;  // row-major without gaps; dims of size 1 and empty tensors do not matter
 };
 
 // First and one-past-last byte that the view can touch; {data, data} when empty.
-struct ByteRange { const char* begin; const char* end; };
+struct ByteRange {
+  const char* begin;
+  const char* end;
+};
 ByteRange TouchedBytes(const TensorView& v);
 
 // The view read under `dims` by numpy broadcasting (stride 0 where it repeats). dims must be compatible.

@@ -23,7 +23,7 @@ class Rng {
  public:
   Rng() : engine_(TestSeed()) {}
   explicit Rng(uint64_t seed) : engine_(seed) {}
-  int64_t Int(int64_t lo, int64_t hi);         // inclusive
+  int64_t Int(int64_t lo, int64_t hi);  // inclusive
   double Real(double lo, double hi);
   bool Chance(double p) { return Real(0, 1) < p; }
   // A size around what breaks kernels: 0, 1, odd, around multiples of 8, 16 and 64; at most `max`.
@@ -35,8 +35,8 @@ class Rng {
   std::mt19937_64 engine_;
 };
 
-// for (auto _ : FuzzFor(100)) { ... } runs the body until 100 ms have passed, at least once. The budget scales
-// with OPSNN_FUZZ_SCALE (CI under a sanitizer sets less, a long run more).
+// for (auto _ : FuzzFor(100)) { ... } runs the body until 100 ms have passed, at least once. The budget
+// scales with OPSNN_FUZZ_SCALE (CI under a sanitizer sets less, a long run more).
 class FuzzFor {
  public:
   explicit FuzzFor(int milliseconds);
@@ -65,9 +65,9 @@ class GuardedTensor {
   // strided: random row-major-like strides with gaps and an offset; else contiguous.
   GuardedTensor(DType dtype, const Dims& dims, Rng* rng = nullptr, bool strided = false);
   const TensorView& view() const { return view_; }
-  void FillRandom(Rng& rng, double lo = -2, double hi = 2);     // converted to dtype, rounding to nearest
-  void Set(const std::vector<double>& values);                  // in logical row-major order
-  std::vector<double> Get() const;                              // in logical row-major order
+  void FillRandom(Rng& rng, double lo = -2, double hi = 2);  // converted to dtype, rounding to nearest
+  void Set(const std::vector<double>& values);               // in logical row-major order
+  std::vector<double> Get() const;                           // in logical row-major order
   bool GuardsIntact() const;
 
  private:
@@ -78,15 +78,16 @@ class GuardedTensor {
 using opsnn::ReadElement;   // tensor/element.h
 using opsnn::WriteElement;  // rounds to nearest even, saturates integers
 
-double Epsilon(DType t);                                        // unit roundoff: 2^-24, 2^-11, 2^-8, 2^-53; 0 for ints
+double Epsilon(DType t);  // unit roundoff: 2^-24, 2^-11, 2^-8, 2^-53; 0 for ints
 // |error| allowed for a sum of k products of magnitude |a| |b|, accumulated in `acc`, stored in `out`:
 //   abs_sum * (2 sqrt(k) + 4) * eps(acc) + |value| * eps(out), abs_sum = sum |a_i b_i|.
 double ContractionTolerance(double abs_sum, double value, int64_t k, DType acc, DType out);
-// Worst element of got against want; passes while |got - want| <= tol(i). NaN equals NaN, Inf equals same Inf.
-// Returns "" or a message with the index, both values and the bound.
+// Worst element of got against want; passes while |got - want| <= tol(i). NaN equals NaN, Inf equals same
+// Inf. Returns "" or a message with the index, both values and the bound.
 std::string Compare(const std::vector<double>& got, const std::vector<double>& want,
                     const std::vector<double>& tolerance);
-std::string Compare(const std::vector<double>& got, const std::vector<double>& want, double abs_tol, double rel_tol);
+std::string Compare(const std::vector<double>& got, const std::vector<double>& want, double abs_tol,
+                    double rel_tol);
 
 }  // namespace opsnn::testing
 

@@ -1,5 +1,5 @@
-// op::fp16_t: a 16-bit IEEE half as client programs use it: made from numbers, kept in vectors, copied as bytes,
-// read as float. Rounds to nearest even; NaN and Inf are kept.
+// op::fp16_t: a 16-bit IEEE half as client programs use it: made from numbers, kept in vectors, copied as
+// bytes, read as float. Rounds to nearest even; NaN and Inf are kept.
 #ifndef OPSNN_ACLNN_OPDEV_FP16_T_H_
 #define OPSNN_ACLNN_OPDEV_FP16_T_H_
 
@@ -12,7 +12,7 @@ struct fp16_t {
   uint16_t val;
 
   fp16_t() : val(0) {}
-  fp16_t(float value) : val(FromFloat(value)) {}  // NOLINT: implicit, as clients rely on
+  fp16_t(float value) : val(FromFloat(value)) {}                       // NOLINT: implicit, as clients rely on
   fp16_t(double value) : val(FromFloat(static_cast<float>(value))) {}  // NOLINT
   fp16_t(int value) : val(FromFloat(static_cast<float>(value))) {}     // NOLINT
   fp16_t(uint16_t bits, bool) : val(bits) {}

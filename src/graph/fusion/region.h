@@ -19,9 +19,9 @@ struct Region {
 };
 
 // Grows a group behind `seed` (a cube operator, or the first pointwise node): nodes that read a value of the
-// group, and nodes that compute an operand for such a node alone, and that `eligible` accepts, in topological order, as far as only the last value is visible outside
-// the group. That also rules out cycles: every path out of the group starts at its last value. A value with
-// readers outside therefore ends the group before it.
+// group, and nodes that compute an operand for such a node alone, and that `eligible` accepts, in topological
+// order, as far as only the last value is visible outside the group. That also rules out cycles: every path
+// out of the group starts at its last value. A value with readers outside therefore ends the group before it.
 Region GrowRegion(Rewriter& r, NodeId seed, const std::function<bool(NodeId)>& eligible);
 
 // "conv+add+relu": lower-case operator names.
