@@ -128,6 +128,7 @@ class DirectRun {
   const float* CopyPadded(RowRange rows) const;
   void MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskState* state) const;
   void MakeRowTiles(RowRange rows, int blocks, TaskState* state) const;
+  void ExtendAlongRow(const Phase& phase, int64_t x, TileGeometry* tile, TaskState* state) const;
   void PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
                    TaskState* state) const;
   // `next`, `next_floats`: weights to be fetched meanwhile.
@@ -283,8 +284,24 @@ void DirectRun::MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskSta
     tile.kernel = &kernel;
     tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, end - at));
     PlacePixels(phase, rows, at, &tile, state);
-    at += tile.pixels;
+    ExtendAlongRow(phase, at % phase.cols, &tile, state);
+    at += tile.pixels * tile.repeat;
   }
+}
+
+// A table tile whose pixels and followers lie in one row, away from the borders, becomes a repeated row tile.
+void DirectRun::ExtendAlongRow(const Phase& phase, int64_t x, TileGeometry* tile, TaskState* state) const {
+  // Tiles that store a part of their lanes are not repeated.
+  const bool plain = plan_.variant != Variant::kGrouped && plan_.in_step_w == 1 && plan_.out_step_w == 1 &&
+                     tile->kernel->For(Step::kBlock);
+  if (!plain || !tile->in_row || tile->masks >= 0 || phase.taps.empty()) return;
+  const int64_t reach = std::max(phase.taps.front().dx, phase.taps.back().dx);
+  tile->repeat = (std::min(phase.cols, s_.w - reach) - x) / tile->kernel->pixels;
+  tile->x = state->offsets[static_cast<size_t>(tile->table)];
+  tile->y = state->offsets[static_cast<size_t>(tile->table + tile->kernel->pixels)];
+  state->offsets.resize(static_cast<size_t>(tile->table));
+  tile->table = -1;
+  tile->step = Step::kBlock;
 }
 
 // Tiles of neighbouring pixels: of a row (first layer), or of a range of rows of one image (pointwise).
@@ -420,11 +437,7 @@ void DirectRun::RunTile(const TileGeometry& tile, const TaskState& state, size_t
                 kLine) *
         kLine;
   }
-  if (tile.table >= 0) {
-    t.in_row = tile.in_row;
-    t.ahead_tap = static_cast<int32_t>(plan_.phases[phase].taps.size()) - 1;
-    t.ahead = s_.w * plan_.in_step_h * kC0;
-  }
+  t.in_row = tile.in_row;
   tile.kernel->For(tile.step)(t);
   if (!IsRegisterAct(post_.act)) ActOnTile(t, g.blocks);
 }

@@ -70,8 +70,6 @@ void Tile(const TileArgs& t) {
   const float* const bias = t.bias;
   const char* prefetch = t.prefetch;
   const int pixels = t.pixels;
-  [[maybe_unused]] const int ahead_tap = t.ahead_tap;
-  [[maybe_unused]] const int64_t ahead = t.ahead;
   [[maybe_unused]] const bool in_row = t.in_row;
   const bool whole = pixels == P && t.lane_begin == 0 && t.lane_end == kC0;
 
@@ -90,12 +88,6 @@ void Tile(const TileArgs& t) {
       const Segment seg = segments[s];
       const float* base = x + seg.offset;
       [[maybe_unused]] const uint32_t mask = kTable && t.masks ? t.masks[seg.tap] : ~0u;
-      if constexpr (kTable) {
-        if (seg.tap == ahead_tap) {
-#pragma GCC unroll 32
-          for (int p = 0; p < P; ++p) __builtin_prefetch(base + pixel_offset[p] + ahead, 0, 2);
-        }
-      }
       for (int64_t at = 0; at < prefetch_bytes; at += kLineBytes)
         __builtin_prefetch(prefetch + at, 0, 2);  // to L2
       prefetch += prefetch_bytes;

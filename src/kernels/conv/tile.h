@@ -43,9 +43,6 @@ struct TileArgs {
   // Memory that the next output group will read: `prefetch_bytes` of it are asked for per segment.
   const char* prefetch = nullptr;
   int64_t prefetch_bytes = 0;
-  // Table tiles: at tap `ahead_tap` the pixels `ahead` floats further are asked for: the row that comes next.
-  int32_t ahead_tap = -1;
-  int64_t ahead = 0;
   bool in_row = false;  // table tiles: all pixels lie in one row, at the distance of the Step
   int64_t repeat = 1;   // row tiles: so many neighbouring tiles, all of them whole if more than one
 };
