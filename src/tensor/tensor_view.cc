@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -40,16 +41,99 @@ TensorView BroadcastTo(const TensorView& v, const Dims& dims) {
   return out;
 }
 
+namespace {
+
+// A view as strides that go up: the lowest address, and (stride, size) in elements of every dim that moves,
+// by stride.
+struct Steps {
+  const char* begin;
+  int64_t element;  // bytes
+  std::vector<std::pair<int64_t, int64_t>> dims;
+};
+
+Steps StepsOf(const TensorView& v) {
+  Steps s{TouchedBytes(v).begin, static_cast<int64_t>(SizeOf(v.dtype)), {}};
+  for (int i = 0; i < v.rank(); ++i) {
+    if (v.dims[i] > 1 && v.strides[i] != 0) s.dims.emplace_back(std::abs(v.strides[i]), v.dims[i]);
+  }
+  std::sort(s.dims.begin(), s.dims.end());
+  return s;
+}
+
+// Byte offset of every element from `begin`.
+std::vector<int64_t> Offsets(const Steps& s) {
+  std::vector<int64_t> offsets{0};
+  for (const auto& [stride, size] : s.dims) {
+    const size_t inner = offsets.size();
+    for (int64_t i = 1; i < size; ++i) {
+      for (size_t k = 0; k < inner; ++k) offsets.push_back(offsets[k] + i * stride * s.element);
+    }
+  }
+  return offsets;
+}
+
+// Bytes from the first to the last element that the dims with strides below `limit` bytes reach; `period`
+// becomes the greatest common divisor of itself and the other strides.
+int64_t Hull(const Steps& s, int64_t limit, int64_t* period) {
+  int64_t hull = s.element;
+  for (const auto& [stride, size] : s.dims) {
+    const int64_t bytes = stride * s.element;
+    if (bytes < limit) {
+      hull += bytes * (size - 1);
+    } else {
+      *period = std::gcd(*period, bytes);
+    }
+  }
+  return hull;
+}
+
+// Do the views, whose ranges meet, keep apart element by element? Taken as rows: with the dims of small
+// strides as the row and all others going in multiples of a period, rows that are apart within the period
+// are apart everywhere. Every split into small and large is tried; what is left is counted when small, and
+// taken to meet when large.
+bool KeepApart(const TensorView& a, const TensorView& b) {
+  const Steps x = StepsOf(a), y = StepsOf(b);
+  const int64_t distance = y.begin - x.begin;
+  for (const Steps* s : {&x, &y}) {
+    for (const auto& dim : s->dims) {
+      int64_t period = 0;
+      const int64_t limit = dim.first * s->element;
+      const int64_t row_x = Hull(x, limit, &period), row_y = Hull(y, limit, &period);
+      const int64_t at = (distance % period + period) % period;
+      if (at >= row_x && at + row_y <= period) return true;
+    }
+  }
+  constexpr int64_t kExactLimit = 1 << 12;
+  if (a.size() > kExactLimit || b.size() > kExactLimit) return false;
+  std::vector<int64_t> mine = Offsets(x), others = Offsets(y);
+  std::sort(mine.begin(), mine.end());
+  std::sort(others.begin(), others.end());
+  for (size_t i = 0, j = 0; i < mine.size() && j < others.size();) {
+    const int64_t other = others[j] + distance;
+    if (mine[i] + x.element <= other) {
+      ++i;
+    } else if (other + y.element <= mine[i]) {
+      ++j;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 Overlap CheckOverlap(const TensorView& a, const TensorView& b) {
   const ByteRange ra = TouchedBytes(a), rb = TouchedBytes(b);
   if (ra.begin == ra.end || rb.begin == rb.end || ra.end <= rb.begin || rb.end <= ra.begin) {
     return Overlap::kNone;
   }
-  if (a.data != b.data || a.dtype != b.dtype || !(a.dims == b.dims)) return Overlap::kPartial;
-  for (int i = 0; i < a.rank(); ++i) {
-    if (a.dims[i] != 1 && a.strides[i] != b.strides[i]) return Overlap::kPartial;
-  }
-  return Overlap::kSame;
+  bool same = a.data == b.data && a.dtype == b.dtype && a.dims == b.dims;
+  for (int i = 0; same && i < a.rank(); ++i) same = a.dims[i] == 1 || a.strides[i] == b.strides[i];
+  if (same) return Overlap::kSame;
+  // A common first element is the usual case, and needs no search.
+  if (ra.begin == rb.begin) return Overlap::kPartial;
+  return KeepApart(a, b) ? Overlap::kNone : Overlap::kPartial;
 }
 
 bool HasInternalOverlap(const TensorView& v) {
