@@ -490,5 +490,35 @@ TEST_F(ApiTest, MaxPoolWithAndWithoutBatch) {
   }
 }
 
+// Integers beyond the 53 bits of a double; products wrap.
+TEST_F(ApiTest, AddTakesIntegerAlphaExactly) {
+  const int64_t odd = (int64_t{1} << 53) + 1;
+  for (int64_t alpha :
+       {odd, -odd, int64_t{0}, int64_t{3}, INT64_MAX, INT64_MIN, (int64_t{1} << 62) + 12345}) {
+    std::vector<int64_t> x{1, -7, odd, INT64_MAX}, y{1, 5, -3, odd}, got(4, 99);
+    const int64_t dims[] = {4};
+    auto tensor = [&](std::vector<int64_t>& data) {
+      return aclCreateTensor(dims, 1, ACL_INT64, nullptr, 0, ACL_FORMAT_ND, dims, 1, data.data());
+    };
+    aclTensor *a = tensor(x), *b = tensor(y), *out = tensor(got);
+    ApiScalar scalar(&alpha, ACL_INT64);
+    EXPECT_EQ(CALL(aclnnAdd, a, b, scalar, out), 0);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const uint64_t want =
+          static_cast<uint64_t>(x[i]) + static_cast<uint64_t>(alpha) * static_cast<uint64_t>(y[i]);
+      EXPECT_EQ(got[i], static_cast<int64_t>(want)) << alpha << " " << i;
+    }
+    for (aclTensor* t : {a, b, out}) aclDestroyTensor(t);
+  }
+  // A narrower result wraps as well.
+  ApiTensor x(DType::kS32, {2}), y(DType::kS32, {2}), out(DType::kS32, {2});
+  x.Set({1, 2});
+  y.Set({3, -4});
+  int64_t alpha = (int64_t{1} << 40) + 5;
+  ApiScalar scalar(&alpha, ACL_INT64);
+  EXPECT_EQ(CALL(aclnnAdd, x, y, scalar, out), 0);
+  EXPECT_EQ(out.Get(), (std::vector<double>{16, -18}));
+}
+
 }  // namespace
 }  // namespace opsnn::capi

@@ -18,7 +18,12 @@ Status Adapt_Add(const Call& call, OpCall& out) {
         "%s: alpha has dtype %s; allowed: types that cast to %s, to which both tensors promote", api,
         AclTypeName(alpha.acl_dtype).c_str(), Name(promoted));
   }
-  out.attrs.Set("alpha", *alpha.ToDouble());
+  // Integers keep all their bits: a double holds 53.
+  if (IsFloat(promoted)) {
+    out.attrs.Set("alpha", *alpha.ToDouble());
+  } else {
+    out.attrs.Set("alpha", *alpha.ToInt());
+  }
   out.inputs = {{self, call.Desc(self)}, {other, call.Desc(other)}};
   out.outputs = {{result, call.Desc(result)}};
   out.converts_output = true;
