@@ -64,6 +64,26 @@ Status CheckPointers(std::initializer_list<std::pair<const char*, const void*>> 
   return OkStatus();
 }
 
+struct Floats {
+  const char* name;
+  const float* data;
+  int rows, cols;
+  uintptr_t begin() const { return reinterpret_cast<uintptr_t>(data); }
+  uintptr_t end() const { return begin() + sizeof(float) * static_cast<uintptr_t>(rows) * cols; }
+};
+
+// An output may be an input, but not meet it partly.
+Status CheckApart(const Floats& in, const Floats& out) {
+  if (in.begin() == in.end() || out.begin() == out.end()) return OkStatus();
+  if (in.begin() >= out.end() || out.begin() >= in.end()) return OkStatus();
+  if (in.begin() == out.begin() && in.end() == out.end()) return OkStatus();
+  return InvalidArgument(
+      "%s (%dx%d floats at %p) overlaps %s (%dx%d floats at %p) partly; allowed: one memory, or none in "
+      "common",
+      out.name, out.rows, out.cols, static_cast<const void*>(out.data), in.name, in.rows, in.cols,
+      static_cast<const void*>(in.data));
+}
+
 enum class Kind : uint64_t { kMatmul, kMatmulRelu, kRelu };
 struct Key {
   static constexpr int kWords = 4;
@@ -138,6 +158,9 @@ Status Matmul(Kind kind, const float* a, const float* b, float* c, int m, int n,
   if (m && n) OPSNN_RETURN_IF_ERROR(CheckPointers({{"c", c}}));
   if (m && k) OPSNN_RETURN_IF_ERROR(CheckPointers({{"a", a}}));
   if (n && k) OPSNN_RETURN_IF_ERROR(CheckPointers({{"b", b}}));
+  const Floats result{"c", c, m, n};
+  OPSNN_RETURN_IF_ERROR(CheckApart({"a", a, m, k}, result));
+  OPSNN_RETURN_IF_ERROR(CheckApart({"b", b, k, n}, result));
   return Run(kind, a, b, c, m, n, k);
 }
 
@@ -239,6 +262,7 @@ int asccl_relu(const float* x, float* y, int m, int n) {
   return Guarded("asccl_relu", [&]() -> Status {
     OPSNN_RETURN_IF_ERROR(CheckSizes({{"m", m}, {"n", n}}));
     if (m && n) OPSNN_RETURN_IF_ERROR(CheckPointers({{"x", x}, {"y", y}}));
+    OPSNN_RETURN_IF_ERROR(CheckApart({"x", x, m, n}, {"y", y, m, n}));
     return Run(Kind::kRelu, x, nullptr, y, m, n, 0);
   });
 }

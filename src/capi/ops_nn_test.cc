@@ -33,6 +33,30 @@ TEST(OpsNn, BudgetOfAGivenTile) {
   EXPECT_EQ(args.tile_k, 64);
 }
 
+TEST(OpsNn, PartialOverlapsAreRefused) {
+  std::vector<float> a(64, 1), b(64, 1);
+  auto refused = [](int code, const std::string& message) {
+    EXPECT_EQ(code, -1);
+    EXPECT_NE(std::string(ops_nn_last_error()).find(message), std::string::npos) << ops_nn_last_error();
+  };
+  refused(asccl_relu(a.data(), a.data() + 1, 4, 8), "asccl_relu: y (4x8 floats at ");
+  refused(asccl_relu(a.data() + 1, a.data(), 4, 8), "overlaps x (4x8 floats at ");
+  refused(asccl_matmul(a.data(), b.data(), a.data() + 3, 4, 4, 4), "asccl_matmul: c (4x4 floats at ");
+  refused(asccl_matmul(a.data(), b.data(), b.data() + 15, 4, 4, 4), "overlaps b (4x4 floats at ");
+  refused(asccl_matmul(a.data(), b.data(), a.data(), 4, 4, 8), "overlaps a (4x8 floats at ");
+  TilingArgs args{};
+  for (int fuse : {0, 1}) {
+    args.fuse_enable = fuse;
+    refused(ops_nn_fused_matmul_relu(a.data(), b.data(), a.data() + 3, 4, 4, 4, args), "overlaps a");
+  }
+  EXPECT_EQ(a, std::vector<float>(64, 1));
+  // In place, and side by side.
+  EXPECT_EQ(asccl_relu(a.data(), a.data(), 4, 8), 0) << ops_nn_last_error();
+  EXPECT_EQ(asccl_relu(a.data(), a.data() + 32, 4, 8), 0) << ops_nn_last_error();
+  EXPECT_EQ(asccl_matmul(a.data(), b.data(), a.data(), 4, 4, 4), 0) << ops_nn_last_error();
+  EXPECT_EQ(a[0], 4);
+}
+
 TEST(OpsNn, TilesThatDoNotFit) {
   Profile npu("910B1:l1_bytes=256K");
   TilingArgs args{128, 256, 64, 0, 0, 1};
