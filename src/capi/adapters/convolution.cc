@@ -7,6 +7,9 @@ namespace {
 
 using ll = long long;
 
+// What the operator's windows take.
+constexpr int64_t kMostInList = int64_t{1} << 30;
+
 // A list with one value per spatial dim, each at least `lowest`.
 Status CheckList(const Call& call, const char* param, size_t count, int64_t lowest) {
   const std::vector<int64_t>& v = call.Ints(param);
@@ -15,9 +18,9 @@ Status CheckList(const Call& call, const char* param, size_t count, int64_t lowe
                            call.function().api, param, v.size(), count);
   }
   for (int64_t k : v) {
-    if (k < lowest) {
-      return InvalidArgument("%s: %s has the value %lld; allowed: %lld or more", call.function().api, param,
-                             ll{k}, ll{lowest});
+    if (k < lowest || k > kMostInList) {
+      return InvalidArgument("%s: %s has the value %lld; allowed: %lld to %lld", call.function().api, param,
+                             ll{k}, ll{lowest}, ll{kMostInList});
     }
   }
   return OkStatus();
@@ -28,9 +31,9 @@ Status CheckList(const Call& call, const char* param, size_t count, int64_t lowe
 Result<std::vector<int64_t>> Pads(const Call& call, size_t spatial, bool transposed) {
   const std::vector<int64_t>& v = call.Ints("padding");
   for (int64_t p : v) {
-    if (p < 0) {
-      return InvalidArgument("%s: padding has the value %lld; allowed: 0 or more", call.function().api,
-                             ll{p});
+    if (p < 0 || p > kMostInList) {
+      return InvalidArgument("%s: padding has the value %lld; allowed: 0 to %lld", call.function().api, ll{p},
+                             ll{kMostInList});
     }
   }
   std::vector<int64_t> begins, ends;

@@ -48,10 +48,14 @@ Status Adapt_LayerNorm(const Call& call, OpCall& out) {
     return InvalidArgument("%s: biasOptional has dtype %s; allowed: %s, the dtype of weightOptional", api,
                            Name(call.Desc(bias).dtype), Name(call.Desc(weight).dtype));
   }
+  const double eps = call.Double("eps");
+  if (!(eps >= 0)) {  // also NaN
+    return InvalidArgument("%s: eps is %g; allowed: 0 or more", api, eps);
+  }
   OPSNN_RETURN_IF_ERROR(CheckDType(call, y, desc.dtype, false));
   for (int t : {mean, rstd}) OPSNN_RETURN_IF_ERROR(CheckDType(call, t, desc.dtype, true));
   out.attrs.Set("axis", int64_t{axis});
-  out.attrs.Set("epsilon", call.Double("eps"));
+  out.attrs.Set("epsilon", eps);
   auto add = [&](std::vector<Operand>* operands, int t) {
     operands->push_back(t < 0 ? Operand{} : Operand{t, call.Desc(t)});
   };

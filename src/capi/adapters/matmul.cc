@@ -19,6 +19,10 @@ Status Adapt_Matmul(const Call& call, OpCall& out) {
       return InvalidArgument("%s: %s has %d dims; allowed: 1 to 6", api, call.NameOf(t).c_str(), rank);
     }
   }
+  if (a.dtype != b.dtype) {
+    return InvalidArgument("%s: mat2 has dtype %s; allowed: %s, the dtype of self", api, Name(b.dtype),
+                           Name(a.dtype));
+  }
   const int64_t k = a.dims.back();
   const int64_t rows = b.dims.rank() == 1 ? b.dims[0] : b.dims[b.dims.rank() - 2];
   if (k != rows) {

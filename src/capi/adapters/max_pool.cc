@@ -13,9 +13,11 @@ Result<std::vector<int64_t>> Pair(const Call& call, const char* param, int64_t f
                            may_be_empty ? "0, " : "");
   }
   for (int64_t k : v) {
-    if (k >= lowest) continue;
-    return InvalidArgument("%s: %s has the value %lld; allowed: %lld or more", call.function().api, param,
-                           static_cast<long long>(k), static_cast<long long>(lowest));
+    constexpr int64_t kMost = int64_t{1} << 30;  // what the operator's windows take
+    if (k >= lowest && k <= kMost) continue;
+    return InvalidArgument("%s: %s has the value %lld; allowed: %lld to %lld", call.function().api, param,
+                           static_cast<long long>(k), static_cast<long long>(lowest),
+                           static_cast<long long>(kMost));
   }
   if (v.empty()) v = {fallback, fallback};
   if (v.size() == 1) v.push_back(v[0]);
@@ -68,6 +70,10 @@ Status Adapt_MaxPool(const Call& call, OpCall& out) {
     return InvalidArgument("%s: autoPad is %lld; allowed: 0", api,
                            static_cast<long long>(call.Int("autoPad")));
   }
+  const int64_t ceil = call.Int("ceilMode");
+  if (ceil != 0 && ceil != 1) {
+    return InvalidArgument("%s: ceilMode is %lld; allowed: 0, 1", api, static_cast<long long>(ceil));
+  }
   OPSNN_ASSIGN_OR_RETURN(const auto kernel, Pair(call, "kernelShape", 1, 1, false));
   OPSNN_ASSIGN_OR_RETURN(const auto strides, Pair(call, "strides", 1, 1, true));
   OPSNN_ASSIGN_OR_RETURN(const auto pads, Pads(call, kernel));
@@ -78,7 +84,7 @@ Status Adapt_MaxPool(const Call& call, OpCall& out) {
   out.attrs.Set("kernel_shape", kernel);
   out.attrs.Set("strides", strides);
   out.attrs.Set("pads", pads);
-  out.attrs.Set("ceil_mode", int64_t{call.Int("ceilMode") != 0});
+  out.attrs.Set("ceil_mode", ceil);
   out.inputs = {{x, WithBatch(x_desc)}};
   out.outputs = {{y, WithBatch(y_desc)}};
   return OkStatus();
