@@ -52,6 +52,27 @@ HandleKind HandleOf(ParamKind kind) {
 
 bool IsPointer(ParamKind kind) { return kind != ParamKind::kInt && kind != ParamKind::kDouble; }
 
+const char* WhatIsWanted(ParamKind kind) {
+  switch (kind) {
+    case ParamKind::kTensor:
+      return "a tensor";
+    case ParamKind::kTensorList:
+      return "an aclTensorList";
+    case ParamKind::kScalar:
+      return "an aclScalar";
+    case ParamKind::kScalarList:
+      return "an aclScalarList";
+    case ParamKind::kIntArray:
+      return "an aclIntArray";
+    case ParamKind::kFloatArray:
+      return "an aclFloatArray";
+    case ParamKind::kBoolArray:
+      return "an aclBoolArray";
+    default:
+      return "a value";
+  }
+}
+
 Status NotLive(const char* api, const std::string& name, HandleKind want, const void* handle) {
   const HandleKind got = runtime::KindOf(handle);
   if (got == want)
@@ -98,11 +119,8 @@ Status Call::Make(const OpsnnFunction& function, const OpsnnArg* args, int num_a
   call->arguments_.resize(n);
   call->tensors_.reserve(n);
   auto add_tensor = [&](size_t param, int member, std::shared_ptr<const Tensor> t) {
-    TensorArgument a{std::move(t), static_cast<int>(param), member, nullptr};
-    if (void* base = a.object->data.load(std::memory_order_relaxed)) {
-      a.data = static_cast<char*>(base) +
-               a.object->offset * static_cast<int64_t>(AclTypeSize(a.object->acl_dtype));
-    }
+    TensorArgument a{std::move(t), static_cast<int>(param), member, nullptr, nullptr, {}};
+    a.base = a.object->data.load(std::memory_order_relaxed);
     call->tensors_.push_back(std::move(a));
   };
   for (size_t i = 0; i < n; ++i) {
@@ -112,8 +130,8 @@ Status Call::Make(const OpsnnFunction& function, const OpsnnArg* args, int num_a
     a.given = !IsPointer(p.kind) || args[i].p;
     if (!a.given) {
       if (p.optional) continue;
-      return Errorf(Code::kNull, "%s: %s is null; it must be %s", function.api, p.name,
-                    HandleOf(p.kind) == HandleKind::kNone ? "given" : Name(HandleOf(p.kind)));
+      return Errorf(Code::kNull, "%s: %s is null; %s is required", function.api, p.name,
+                    WhatIsWanted(p.kind));
     }
     if (p.kind == ParamKind::kTensor) {
       auto t = Table<Tensor>().Find(args[i].p);
@@ -134,6 +152,24 @@ Status Call::Make(const OpsnnFunction& function, const OpsnnArg* args, int num_a
           return NotLive(function.api, StrFormat("%s[%zu]", p.name, m), HandleKind::kTensor, members[m]);
         add_tensor(i, static_cast<int>(m), std::move(t));
       }
+    }
+  }
+  return OkStatus();
+}
+
+Status Call::FindFootprints() {
+  for (TensorArgument& t : tensors_) {
+    const Param& p = function_->params[t.param];
+    if (!TouchedBytes(*t.object, &t.footprint)) {
+      return InvalidArgument("%s: the offset, dims and strides of %s overflow 64 bits", function_->api,
+                             NameOf(static_cast<int>(&t - tensors_.data())).c_str());
+    }
+    OPSNN_RETURN_IF_ERROR(HoldToBlock(function_->api, p.name, t.member, t.base, &t.footprint));
+    if (t.base && t.footprint.low != t.footprint.high) {
+      t.data = static_cast<char*>(t.base) +
+               t.object->offset * static_cast<int64_t>(AclTypeSize(t.object->acl_dtype));
+    } else {
+      t.data = t.base;  // empty: nothing is ever touched
     }
   }
   return OkStatus();

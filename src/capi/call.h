@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "capi/footprint.h"
 #include "capi/function.h"
 #include "capi/objects.h"
 #include "op/operator.h"
@@ -25,13 +26,18 @@ struct TensorArgument {
   std::shared_ptr<const Tensor> object;
   int param = 0;
   int member = -1;       // position in its list
+  void* base = nullptr;  // the address
   void* data = nullptr;  // first element of the view: address + offset; null where the address is
+  Footprint footprint;
 };
 
 class Call {
  public:
   // Nulls and handles that are not live are refused here.
   static Status Make(const OpsnnFunction& function, const OpsnnArg* args, int num_args, Call* call);
+  // Fills the footprints and refuses views that leave the block of their address. Comes before anything that
+  // reckons with the bytes of a view.
+  Status FindFootprints();
 
   const OpsnnFunction& function() const { return *function_; }
   const std::vector<Argument>& arguments() const { return arguments_; }

@@ -11,6 +11,7 @@
 #include "capi/plan_cache.h"
 #include "runtime/device.h"
 #include "runtime/last_error.h"
+#include "runtime/memory.h"
 
 namespace opsnn::capi {
 namespace {
@@ -33,6 +34,8 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
   *handle = nullptr;
   Call call;
   OPSNN_RETURN_IF_ERROR(Call::Make(function, args, num_args, &call));
+  const uint64_t frees = runtime::FreeCount();
+  OPSNN_RETURN_IF_ERROR(call.FindFootprints());
   std::vector<int> same_memory;
   OPSNN_RETURN_IF_ERROR(AliasPattern(call, &same_memory));
 
@@ -51,9 +54,13 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
   executor->function = &function;
   executor->tensors.reserve(call.tensors().size());
   for (const TensorArgument& t : call.tensors()) {
+    // An empty view has no bytes, and an offset that may be anything.
+    const bool empty = t.footprint.low == t.footprint.high;
+    const auto size = empty ? 0 : static_cast<int64_t>(AclTypeSize(t.object->acl_dtype));
     executor->tensors.push_back({t.param, t.member, function.params[t.param].is_output(), t.data,
-                                 t.object->offset * static_cast<int64_t>(AclTypeSize(t.object->acl_dtype))});
+                                 t.object->offset * size, t.footprint});
   }
+  executor->frees = frees;
   *workspace_size = plan->workspace_bytes;
   executor->plan = std::move(plan);
   *handle = static_cast<aclOpExecutor*>(Table<Executor>().Insert(std::move(executor)));
@@ -124,15 +131,24 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
   }
   auto queued = std::make_shared<QueuedCall>();
   queued->addresses.reserve(e.tensors.size());
+  const bool freed = runtime::FreeCount() != e.frees;
   for (size_t i = 0; i < e.tensors.size(); ++i) {
     const Binding& b = e.tensors[i];
     if (!b.data && e.plan->needs_data[i]) {
       return Errorf(Code::kNull, "%s: the data address of %s is null; it must be set before phase two",
                     function.api, function.params[b.param].name);
     }
+    if (freed && b.footprint.block) {
+      OPSNN_RETURN_IF_ERROR(
+          CheckStillLive(function.api, function.params[b.param].name, b.member, b.address(), b.footprint));
+    }
     queued->addresses.push_back(b.data);
   }
-  OPSNN_ASSIGN_OR_RETURN(std::shared_ptr<runtime::Stream> target, runtime::ResolveStream(stream));
+  auto target = runtime::ResolveStream(stream);
+  if (!target.ok()) {
+    return Status(target.status().code(), std::string(function.api) + ": " + target.status().message() +
+                                              "; allowed: a live aclrtStream, or null for the default one");
+  }
   if (e.plan->workspace_bytes) {
     const auto at = reinterpret_cast<uintptr_t>(workspace);
     queued->workspace = reinterpret_cast<char*>((at + kAlignment - 1) / kAlignment * kAlignment);
@@ -143,7 +159,7 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
   task.name = function.api;
   task.payload = std::move(queued);
   task.run = &RunQueued;
-  target->Push(std::move(task));
+  (*target)->Push(std::move(task));
   return OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "capi/footprint.h"
 #include "capi/objects.h"
 #include "capi/plan.h"
 
@@ -18,6 +19,9 @@ struct Binding {
   bool is_output = false;
   void* data = nullptr;      // of the first element
   int64_t offset_bytes = 0;  // of the first element from the tensor's address
+  Footprint footprint;
+
+  const void* address() const { return static_cast<char*>(data) - offset_bytes; }
 };
 
 struct Executor {
@@ -26,6 +30,7 @@ struct Executor {
   std::mutex mutex;  // guards what follows: a repeatable executor may be shared
   std::vector<Binding> tensors;
   bool repeatable = false;
+  uint64_t frees = 0;  // runtime::FreeCount() before the footprints were found
 };
 
 template <>

@@ -1,5 +1,7 @@
 // Every kind of bad argument is refused with its code and a message that names function, argument, what it
 // got and what is allowed; executors cannot be misused.
+#include <cmath>
+#include <cstring>
 #include <thread>
 
 #include "aclnnop/aclnn_add.h"
@@ -221,6 +223,131 @@ TEST_F(ApiTest, ViewsPastTheirAllocation) {
   ExpectRefused(CALL(aclnnRelu, x, y), kInvalid, {"aclnnRelu", "self reaches", "allocation of 64 bytes"});
   aclDestroyTensor(x);
   EXPECT_EQ(aclrtFree(small), ACL_SUCCESS);
+}
+
+// The byte range and the block are named, and come before any talk of overlaps.
+TEST_F(ApiTest, OffsetsPastTheirAllocation) {
+  void* small = nullptr;
+  ASSERT_EQ(aclrtMalloc(&small, 208, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+  const int64_t dims[] = {51}, strides[] = {1};
+  auto view = [&](int64_t offset) {
+    return aclCreateTensor(dims, 1, ACL_FLOAT, strides, offset, ACL_FORMAT_ND, dims, 1, small);
+  };
+  ApiTensor y(DType::kF32, {51});
+  for (int64_t offset : {int64_t{64}, int64_t{1000000000}, int64_t{-1}}) {
+    aclTensor* t = view(offset);
+    if (!t) continue;  // refused when it was made
+    const std::string bytes =
+        "bytes " + std::to_string(4 * offset) + " to " + std::to_string(4 * offset + 203);
+    ExpectRefused(CALL(aclnnRelu, t, y), kInvalid,
+                  {"aclnnRelu", "self reaches", bytes, "allocation of 208 bytes"});
+    ExpectRefused(CALL(aclnnRelu, y, t), kInvalid,
+                  {"aclnnRelu", "out reaches", bytes, "allocation of 208 bytes"});
+    aclDestroyTensor(t);
+  }
+  aclTensor* huge = view(int64_t{1} << 62);
+  if (huge) ExpectRefused(CALL(aclnnRelu, huge, y), kInvalid, {"self overflow 64 bits"});
+  aclDestroyTensor(huge);
+  aclTensor* inside = view(1);
+  EXPECT_EQ(CALL(aclnnRelu, inside, y), 0);
+  aclDestroyTensor(inside);
+  // A repeatable executor is held to the same.
+  aclTensor* first = view(0);
+  ASSERT_EQ(aclnnReluGetWorkspaceSize(first, y, &workspace_size_, &executor_), 0);
+  EXPECT_EQ(aclSetAclOpExecutorRepeatable(executor_), 0);
+  ExpectRefused(aclSetInputTensorAddr(executor_, 0, first, static_cast<char*>(small) + 100), kInvalid,
+                {"aclSetInputTensorAddr", "self reaches", "byte 100 of an allocation of 208 bytes"});
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
+  aclDestroyTensor(first);
+  EXPECT_EQ(aclrtFree(small), ACL_SUCCESS);
+}
+
+TEST_F(ApiTest, MemoryFreedBetweenThePhases) {
+  const int64_t dims[] = {64};
+  auto block = [] {
+    void* p = nullptr;
+    EXPECT_EQ(aclrtMalloc(&p, 256, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+    std::memset(p, 0, 256);
+    return p;
+  };
+  auto tensor = [&](void* p) {
+    return aclCreateTensor(dims, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 1, p);
+  };
+  void *in = block(), *out = block(), *other = block();
+  aclTensor *x = tensor(in), *y = tensor(out);
+  // Memory that the call does not use may go.
+  ASSERT_EQ(aclnnReluGetWorkspaceSize(x, y, &workspace_size_, &executor_), 0);
+  EXPECT_EQ(aclrtFree(other), ACL_SUCCESS);
+  EXPECT_EQ(aclnnRelu(nullptr, 0, executor_, stream_), 0);
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
+
+  ASSERT_EQ(aclnnReluGetWorkspaceSize(x, y, &workspace_size_, &executor_), 0);
+  EXPECT_EQ(aclrtFree(in), ACL_SUCCESS);
+  ExpectRefused(aclnnRelu(nullptr, 0, executor_, stream_), kInvalid,
+                {"aclnnRelu", "the memory of self at", "was freed after phase one"});
+  // Also when another block lies there now.
+  in = block();
+  EXPECT_EQ(aclSetRawTensorAddr(x, in), 0);
+  ASSERT_EQ(aclnnReluGetWorkspaceSize(x, y, &workspace_size_, &executor_), 0);
+  EXPECT_EQ(aclrtFree(out), ACL_SUCCESS);
+  out = block();
+  ExpectRefused(aclnnRelu(nullptr, 0, executor_, stream_), kInvalid, {"the memory of out at", "was freed"});
+  for (aclTensor* t : {x, y}) aclDestroyTensor(t);
+  for (void* p : {in, out}) EXPECT_EQ(aclrtFree(p), ACL_SUCCESS);
+}
+
+// Columns and every other element of one buffer have no element in common.
+TEST_F(ApiTest, InterleavedViewsAreApart) {
+  std::vector<float> memory(256, -1);
+  auto view = [&](std::vector<int64_t> dims, std::vector<int64_t> strides, int64_t offset) {
+    return aclCreateTensor(dims.data(), dims.size(), ACL_FLOAT, strides.data(), offset, ACL_FORMAT_ND,
+                           dims.data(), dims.size(), memory.data());
+  };
+  aclTensor *left = view({16, 8}, {16, 1}, 0), *right = view({16, 8}, {16, 1}, 8);
+  aclTensor *even = view({128}, {2}, 0), *odd = view({128}, {2}, 1), *shifted = view({16, 8}, {16, 1}, 7);
+  EXPECT_EQ(CALL(aclnnRelu, left, right), 0);
+  for (int i = 0; i < 256; ++i) ASSERT_EQ(memory[i], i % 16 < 8 ? -1 : 0) << i;
+  memory.assign(256, -1);
+  EXPECT_EQ(CALL(aclnnRelu, even, odd), 0);
+  for (int i = 0; i < 256; ++i) ASSERT_EQ(memory[i], i % 2 ? 0 : -1) << i;
+  ExpectRefused(CALL(aclnnRelu, left, shifted), kInvalid, {"aclnnRelu", "out overlaps self"});
+  for (aclTensor* t : {left, right, even, odd, shifted}) aclDestroyTensor(t);
+}
+
+TEST_F(ApiTest, MessagesNameTheCallersArguments) {
+  ApiTensor h(DType::kF16, {2, 2}), f(DType::kF32, {2, 2}), y(DType::kF32, {2, 2});
+  ExpectRefused(CALL(aclnnMatmul, h, f, y, int8_t{0}), kInvalid,
+                {"aclnnMatmul: mat2 has dtype f32; allowed: f16, the dtype of self"});
+  ExpectRefused(CALL(aclnnRelu, nullptr, y), kNull, {"aclnnRelu: self is null; a tensor is required"});
+  ApiTensor x(DType::kF32, {1, 1, 4, 4}), w(DType::kF32, {1, 1, 1, 1});
+  ApiInts one({1, 1}), zero({0, 0}), huge({INT64_MAX, 0});
+  for (bool transposed : {false, true}) {
+    ExpectRefused(CALL(aclnnConvolution, x, w, nullptr, one, huge, one, transposed, zero, 1, x, int8_t{0}),
+                  kInvalid, {"aclnnConvolution: padding has the value 9223372036854775807; allowed: 0 to"});
+    ExpectRefused(CALL(aclnnConvolution, x, w, nullptr, huge, zero, one, transposed, zero, 1, x, int8_t{0}),
+                  kInvalid, {"aclnnConvolution: stride has the value 9223372036854775807"});
+  }
+  ASSERT_EQ(aclnnReluGetWorkspaceSize(f, y, &workspace_size_, &executor_), 0);
+  ExpectRefused(
+      aclnnRelu(nullptr, 0, executor_, reinterpret_cast<aclrtStream>(0x999)), kInvalid,
+      {"aclnnRelu: stream 0x999 is not a live aclrtStream", "allowed: a live aclrtStream, or null"});
+}
+
+TEST_F(ApiTest, AttributesOutOfRange) {
+  ApiTensor x(DType::kF32, {2, 4}), y(DType::kF32, {2, 4});
+  ApiInts shape({4});
+  for (double eps : {-1e-9, -100.0, static_cast<double>(NAN)}) {
+    ExpectRefused(CALL(aclnnLayerNorm, x, shape, nullptr, nullptr, eps, y, nullptr, nullptr), kInvalid,
+                  {"aclnnLayerNorm: eps is ", "allowed: 0 or more"});
+  }
+  EXPECT_EQ(CALL(aclnnLayerNorm, x, shape, nullptr, nullptr, 0.0, y, nullptr, nullptr), 0);
+  ApiTensor image(DType::kF32, {1, 1, 8, 8}), pooled(DType::kF32, {1, 1, 4, 4});
+  ApiInts kernel({3, 3}), two({2, 2}), none({}), zero({0, 0});
+  for (int64_t ceil : {5, -1, 2}) {
+    ExpectRefused(CALL(aclnnMaxPool, image, kernel, two, 0, zero, none, ceil, pooled), kInvalid,
+                  {"aclnnMaxPool: ceilMode is " + std::to_string(ceil) + "; allowed: 0, 1"});
+  }
+  EXPECT_EQ(CALL(aclnnMaxPool, image, kernel, two, 0, zero, none, 1, pooled), 0);
 }
 
 TEST_F(ApiTest, PhaseOneNeedsNoData) {

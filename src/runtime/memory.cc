@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -19,6 +20,8 @@ struct Registry {
   std::shared_mutex mutex;
   std::map<uintptr_t, MemoryBlock> blocks;
   size_t bytes = 0, peak = 0;
+  uint64_t last_serial = 0;
+  std::atomic<uint64_t> frees{0};
 };
 
 // Never destroyed: programs free memory from static destructors.
@@ -59,7 +62,7 @@ Result<void*> Allocate(size_t bytes, MemoryKind kind, int device) {
     return Errorf(Code::kRuntime, "cannot allocate %zu bytes of %s memory: the system refused", bytes,
                   What(kind));
   std::unique_lock lock(r.mutex);
-  r.blocks.emplace(reinterpret_cast<uintptr_t>(p), MemoryBlock{p, bytes, kind, device});
+  r.blocks.emplace(reinterpret_cast<uintptr_t>(p), MemoryBlock{p, bytes, kind, device, ++r.last_serial});
   r.bytes += bytes;
   if (r.bytes > r.peak) r.peak = r.bytes;
   return p;
@@ -82,6 +85,7 @@ Status Free(void* p, MemoryKind kind) {
     block = it->second;
     r.bytes -= block.bytes;
     r.blocks.erase(it);
+    r.frees.fetch_add(1, std::memory_order_release);
   }
   FreeAligned(block.base, Footprint(block.bytes));
   return OkStatus();
@@ -96,6 +100,8 @@ std::optional<MemoryBlock> FindBlock(const void* p) {
   if (static_cast<const char*>(p) >= static_cast<char*>(b.base) + b.bytes) return std::nullopt;
   return b;
 }
+
+uint64_t FreeCount() { return Blocks().frees.load(std::memory_order_acquire); }
 
 MemoryUse GetMemoryUse() {
   Registry& r = Blocks();

@@ -21,6 +21,7 @@ struct MemoryBlock {
   size_t bytes = 0;  // as asked for
   MemoryKind kind = MemoryKind::kDevice;
   int device = 0;
+  uint64_t serial = 0;  // never given twice: another block at the same address has another one
 };
 
 // kRuntime with the numbers when the memory limit, the machine or the system says no; kInvalid for 0 bytes.
@@ -29,6 +30,8 @@ Result<void*> Allocate(size_t bytes, MemoryKind kind, int device);
 Status Free(void* p, MemoryKind kind);
 // The live block that holds address p.
 std::optional<MemoryBlock> FindBlock(const void* p);
+// Blocks freed so far: while it stands still, every block that was found is still live.
+uint64_t FreeCount();
 
 struct MemoryUse {
   size_t bytes = 0, peak_bytes = 0, blocks = 0;

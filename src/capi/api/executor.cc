@@ -3,6 +3,7 @@
 
 #include "capi/acl_exports.h"
 #include "capi/boundary.h"
+#include "runtime/last_error.h"
 
 namespace opsnn::capi {
 namespace {
@@ -22,8 +23,16 @@ std::shared_ptr<Executor> Find(const char* function, const aclOpExecutor* handle
   return e;
 }
 
-void SetAddress(Binding* b, void* address) {
+// The new address is held to its block as those of phase one were.
+int SetAddress(const char* function, Executor* e, Binding* b, void* address) {
+  const Status s =
+      HoldToBlock(function, e->function->params[b->param].name, b->member, address, &b->footprint);
+  if (!s.ok()) {
+    runtime::AddErrorMessage(s);
+    return kInvalid;
+  }
   b->data = address ? static_cast<char*>(address) + b->offset_bytes : nullptr;
+  return 0;
 }
 
 // By flat index: members of a list count one each, inputs first, then outputs.
@@ -46,8 +55,7 @@ int SetFlat(const char* function, aclOpExecutor* handle, size_t index, const voi
                 StrFormat("index is %zu; allowed: below %zu, the number of tensors given in phase one", index,
                           flat.size()));
   }
-  SetAddress(flat[index], address);
-  return 0;
+  return SetAddress(function, e.get(), flat[index], address);
 }
 
 // By parameter and position in its list.
@@ -70,8 +78,7 @@ int SetDynamic(const char* function, aclOpExecutor* handle, size_t parameter, si
   }
   for (Binding& b : e->tensors) {
     if (parameter < params.size() && b.param == params[parameter] && b.member == static_cast<int>(member)) {
-      SetAddress(&b, address);
-      return 0;
+      return SetAddress(function, e.get(), &b, address);
     }
   }
   return Fail(function, kInvalid,
