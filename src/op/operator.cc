@@ -5,6 +5,7 @@
 #include "base/knobs.h"
 #include "op/attrs.h"
 #include "op/declaration.h"
+#include "tensor/limits.h"
 
 namespace opsnn::op {
 
@@ -68,7 +69,14 @@ void PrintPlan(const OpDef& def, const PlanContext& c, const Result<KernelPtr>& 
 Status Infer(const OpDef& def, InferContext& c) {
   OPSNN_RETURN_IF_ERROR(Check(def, c));
   if (!def.infer) return Errorf(Code::kInternal, "%s: the operator has no shape inference", def.name.c_str());
-  return def.infer(c);
+  OPSNN_RETURN_IF_ERROR(def.infer(c));
+  for (const TensorDesc& y : c.outputs) {
+    if (y.known_rank && !WithinLimits(y.dims)) {
+      return InvalidArgument("%s: the output shape %s is too large; allowed: sizes to 2^40, 2^53 elements",
+                             def.name.c_str(), ToString(y.dims).c_str());
+    }
+  }
+  return OkStatus();
 }
 
 Result<KernelPtr> Plan(const OpDef& def, const PlanContext& c) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/limits.h"
+
 namespace opsnn {
 
 void Dims::insert(int at, int64_t v) {
@@ -19,6 +21,7 @@ void Dims::erase(int at) {
 
 int64_t NumElements(const Dims& dims) {
   int64_t n = 1;
+  if (IsKnown(dims) && std::find(dims.begin(), dims.end(), 0) != dims.end()) return 0;
   bool unknown = false;
   for (int64_t d : dims) {
     if (d == kUnknownDim) {
@@ -32,12 +35,22 @@ int64_t NumElements(const Dims& dims) {
 
 std::optional<int64_t> CheckedNumElements(const Dims& dims) {
   int64_t n = 1;
-  // A zero anywhere makes the tensor empty, however large the other sizes are.
-  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return 0;
+  bool empty = false;
+  // The other sizes of an empty tensor must fit as well: its strides are products of them.
   for (int64_t d : dims) {
-    if (__builtin_mul_overflow(n, d, &n)) return std::nullopt;
+    if (d == 0) empty = true;
+    if (d != 0 && __builtin_mul_overflow(n, d, &n)) return std::nullopt;
   }
-  return n;
+  return empty ? 0 : n;
+}
+
+bool WithinLimits(const Dims& dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) {
+    if (d > kMaxDim) return false;
+    if (d > 0 && (__builtin_mul_overflow(n, d, &n) || n > kMaxElements)) return false;
+  }
+  return true;
 }
 
 bool IsKnown(const Dims& dims) { return std::find(dims.begin(), dims.end(), kUnknownDim) == dims.end(); }
