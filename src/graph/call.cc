@@ -81,6 +81,9 @@ Result<std::vector<ConstTensor>> EvaluateNode(const Graph& g, const Node& n) {
     results.push_back(std::move(t));
   }
   const AlignedBuffer workspace(kernel->workspace_bytes());
+  if (!workspace)
+    return Errorf(Code::kRuntime, "node \"%s\": no memory for a workspace of %zu bytes.", n.name.c_str(),
+                  kernel->workspace_bytes());
   const op::RunArgs args{inputs.data(), outputs.data(), workspace.data()};
   OPSNN_RETURN_IF_ERROR(kernel->Run(args).WithContext("node \"" + n.name + "\""));
   return results;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/call.h"
+#include "tensor/limits.h"
 
 namespace opsnn::graph {
 namespace {
@@ -40,8 +41,7 @@ Status CheckConcrete(const Graph& g, const Node& n) {
           "node \"%s\" (%s): the shape %s of its output depends on values that are only known when it "
           "runs, which is not supported.",
           n.name.c_str(), n.op->name.c_str(), d.known_rank ? ToString(d.dims).c_str() : "[*]");
-    const auto count = CheckedNumElements(d.dims);
-    if (!count || *count > INT64_MAX / 64)
+    if (!WithinLimits(d.dims))
       return InvalidArgument("node \"%s\" (%s): its output of shape %s is too large.", n.name.c_str(),
                              n.op->name.c_str(), ToString(d.dims).c_str());
   }

@@ -45,6 +45,25 @@ int64_t BytesMoved(const Graph& g, const Node& n) {
   return bytes;
 }
 
+// Everything that a run could hold at once fits the address space, so no sum of offsets and sizes wraps.
+Status CheckTotal(const Graph& g, const std::vector<size_t>& workspace) {
+  size_t total = 0;
+  bool fits = true;
+  const auto add = [&](size_t bytes) {
+    fits = fits && !__builtin_add_overflow(total, bytes, &total) &&
+           !__builtin_add_overflow(total, kAlignment, &total);
+  };
+  for (size_t bytes : workspace) add(bytes);
+  for (ValueId v : g.inputs) add(StoredBytes(g.values[v].desc));
+  for (ValueId v : g.outputs) add(StoredBytes(g.values[v].desc));
+  for (const Node& n : g.nodes)
+    for (ValueId v : n.outputs)
+      if (v != kNoValue) add(StoredBytes(g.values[v].desc));
+  if (fits) return OkStatus();
+  return Errorf(Code::kRuntime, "running model \"%s\" with these shapes needs more memory than can be addressed.",
+                g.name.c_str());
+}
+
 }  // namespace
 
 // ---- WeightPacks
@@ -102,6 +121,7 @@ Status Prepared::PlanSteps(op::PackCache* packs) {
     workspace.push_back(s.kernel ? s.kernel->workspace_bytes() : 0);
     steps_.push_back(std::move(s));
   }
+  OPSNN_RETURN_IF_ERROR(CheckTotal(graph_, workspace));
   memory_ = PlanMemory(graph_, workspace, is_view);
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].live_bytes = memory_.curve[i];
   for (ValueId v : graph_.inputs) io_bytes_ += StoredBytes(graph_.values[v].desc);

@@ -6,6 +6,7 @@
 
 #include "graph/call.h"
 #include "graph/infer.h"
+#include "tensor/limits.h"
 
 namespace opsnn::graph {
 namespace {
@@ -70,8 +71,7 @@ Status CheckShape(const Value& v, const Dims& got) {
   if (!fits)
     return InvalidArgument("input \"%s\" has shape %s; allowed is %s.", v.name.c_str(), ToString(got).c_str(),
                            DimsText(v).c_str());
-  const auto count = CheckedNumElements(got);
-  if (!count || *count > INT64_MAX / 64)
+  if (!WithinLimits(got))
     return InvalidArgument("input \"%s\" of shape %s is too large.", v.name.c_str(), ToString(got).c_str());
   return OkStatus();
 }

@@ -30,16 +30,19 @@ struct Convolution {
 
 std::optional<Convolution> AsConvolution(const Rewriter& r, const Node& n) {
   if (n.dead || n.tail || (n.op->name != "Conv" && n.op->name != "ConvTranspose")) return std::nullopt;
-  if (n.inputs.size() < 2 || n.outputs.size() != 1) return std::nullopt;
+  if (n.inputs.size() < 2 || n.inputs[1] == kNoValue || n.outputs.size() != 1) return std::nullopt;
   const op::TensorDesc& w = r.desc(n.inputs[1]);
-  if (!w.constant || w.dtype != DType::kF32 || w.dims.rank() < 3) return std::nullopt;
-  if (n.inputs.size() > 2 && n.inputs[2] != kNoValue && !r.desc(n.inputs[2]).constant) return std::nullopt;
+  if (!w.constant || w.dtype != DType::kF32 || w.dims.rank() < 3 || w.constant->size() == 0)
+    return std::nullopt;
   Convolution c;
   c.transposed = n.op->name == "ConvTranspose";
   c.groups = n.attrs.Int("group", 1);
+  // The groups of a valid transposed convolution divide its rows, which bounds the product below.
+  if (c.groups < 1 || (c.transposed && w.dims[0] % c.groups != 0)) return std::nullopt;
   c.channels = c.transposed ? w.dims[1] * c.groups : w.dims[0];
   c.rank = w.dims.rank();
-  if (c.groups < 1 || c.channels < 1 || w.constant->size() == 0) return std::nullopt;
+  if (n.inputs.size() > 2 && n.inputs[2] != kNoValue && !IsBias(r.desc(n.inputs[2]), c.channels))
+    return std::nullopt;
   return c;
 }
 
@@ -64,7 +67,7 @@ bool AddBatchNorm(const Rewriter& r, const Node& n, const Convolution& conv, Aff
   if (n.inputs.size() < 5) return false;
   std::optional<std::vector<double>> p[4];
   for (int i = 0; i < 4; ++i)
-    if (!(p[i] = Parameter(r.desc(n.inputs[i + 1]), conv))) return false;
+    if (n.inputs[i + 1] == kNoValue || !(p[i] = Parameter(r.desc(n.inputs[i + 1]), conv))) return false;
   const auto& [gamma, beta, mean, var] = p;
   std::vector<double> s(conv.channels), t(conv.channels);
   for (int64_t c = 0; c < conv.channels; ++c) {
@@ -132,7 +135,6 @@ Status ConvBnFolding(Graph& g, PassContext& c) {
   for (NodeId id = 0; id < count; ++id) {
     const auto conv = AsConvolution(r, g.nodes[id]);
     if (!conv) continue;
-    if (conv->transposed && r.desc(g.nodes[id].inputs[1]).dims[0] % conv->groups != 0) continue;
     Affine a(conv->channels);
     int absorbed = 0;
     while (r.SingleUse(g.nodes[id].outputs[0])) {

@@ -16,10 +16,6 @@ struct Product {
 
 // Inner products are opened if nobody else needs them, or, with `shared`, if one factor is a scalar.
 void Collect(const Rewriter& r, const Graph& g, ValueId v, bool top, bool shared, Product* p) {
-  if (const auto s = r.Scalar(v)) {
-    p->scale *= *s;
-    return;
-  }
   const NodeId n = r.Producer(v, "Mul");
   const bool open = n >= 0 && (top || r.SingleUse(v) || (shared && r.SplitScalar(n)));
   if (!open || p->nodes.size() > 4) {
@@ -27,6 +23,11 @@ void Collect(const Rewriter& r, const Graph& g, ValueId v, bool top, bool shared
     return;
   }
   p->nodes.push_back(n);
+  if (const auto s = r.SplitScalar(n)) {
+    p->scale *= s->c;
+    Collect(r, g, s->x, false, shared, p);
+    return;
+  }
   for (ValueId in : g.nodes[n].inputs) Collect(r, g, in, false, shared, p);
 }
 
@@ -46,7 +47,7 @@ std::optional<Rewriter::WithScalar> MatchScaled(const Rewriter& r, const Graph& 
 bool IsCube(const Rewriter& r, const Graph& g, ValueId v, ValueId x, std::vector<NodeId>* used) {
   if (const NodeId pow = r.Producer(v, "Pow"); pow >= 0) {
     used->push_back(pow);
-    return g.nodes[pow].inputs[0] == x && r.Scalar(g.nodes[pow].inputs[1]) == 3.0;
+    return g.nodes[pow].inputs[0] == x && r.ScalarBeside(g.nodes[pow].inputs[1], x) == 3.0;
   }
   Product p;
   Collect(r, g, v, true, false, &p);

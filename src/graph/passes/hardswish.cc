@@ -10,7 +10,8 @@ constexpr double kSixth = 1.0 / 6.0;
 ValueId MatchClip6(const Rewriter& r, const Graph& g, ValueId v, std::vector<NodeId>* used) {
   const NodeId clip = r.Producer(v, "Clip");
   if (clip < 0 || g.nodes[clip].inputs.size() != 3) return kNoValue;
-  const auto lo = r.Scalar(g.nodes[clip].inputs[1]), hi = r.Scalar(g.nodes[clip].inputs[2]);
+  const auto& in = g.nodes[clip].inputs;
+  const auto lo = r.ScalarBeside(in[1], in[0]), hi = r.ScalarBeside(in[2], in[0]);
   if (lo != 0.0 || hi != 6.0) return kNoValue;
   const NodeId add = r.Producer(g.nodes[clip].inputs[0], "Add");
   if (add < 0) return kNoValue;
@@ -54,7 +55,7 @@ Status HardSwish(Graph& g, PassContext& c) {
   Rewriter r(g);
   const NodeId count = r.num_nodes();
   for (NodeId mul = 0; mul < count; ++mul) {
-    if (!r.Is(mul, "Mul")) continue;
+    if (!r.Is(mul, "Mul") || g.nodes[mul].inputs.size() != 2) continue;
     for (int i : {0, 1}) {
       const ValueId x = g.nodes[mul].inputs[i], y = g.nodes[mul].inputs[1 - i];
       if (!IsFloat(r.desc(x).dtype)) break;

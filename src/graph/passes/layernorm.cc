@@ -37,7 +37,7 @@ bool IsSquare(const Rewriter& r, const Graph& g, ValueId v, ValueId d, std::vect
   const NodeId p = r.Producer(v);
   if (p < 0) return false;
   used->push_back(p);
-  if (r.Is(p, "Pow")) return g.nodes[p].inputs[0] == d && r.Scalar(g.nodes[p].inputs[1]) == 2.0;
+  if (r.Is(p, "Pow")) return g.nodes[p].inputs[0] == d && r.ScalarBeside(g.nodes[p].inputs[1], d) == 2.0;
   return r.Is(p, "Mul") && g.nodes[p].inputs[0] == d && g.nodes[p].inputs[1] == d;
 }
 

@@ -27,6 +27,14 @@ std::optional<double> Rewriter::Scalar(ValueId v) const {
   return ToDoubles(*t)[0];
 }
 
+std::optional<double> Rewriter::ScalarBeside(ValueId v, ValueId x) const {
+  const auto c = Scalar(v);
+  if (!c || x == kNoValue) return std::nullopt;
+  const int rank = desc(v).dims.rank();
+  const op::TensorDesc& d = desc(x);
+  return rank == 0 || (d.known_rank && rank <= d.dims.rank()) ? c : std::nullopt;
+}
+
 ValueId Rewriter::Other(NodeId n, ValueId v) const {
   const auto& in = g_.nodes[n].inputs;
   if (in.size() != 2) return kNoValue;
@@ -37,7 +45,7 @@ std::optional<Rewriter::WithScalar> Rewriter::SplitScalar(NodeId n) const {
   const auto& in = g_.nodes[n].inputs;
   if (in.size() != 2) return std::nullopt;
   for (int i : {1, 0})
-    if (const auto c = Scalar(in[i])) return WithScalar{in[1 - i], *c};
+    if (const auto c = ScalarBeside(in[i], in[1 - i])) return WithScalar{in[1 - i], *c};
   return std::nullopt;
 }
 
@@ -133,6 +141,10 @@ void Rewriter::Absorb(NodeId into, NodeId n) {
   node.outputs[0] = out;
   g_.values[out].producer = into;
   node.origins.insert(node.origins.end(), g_.nodes[n].origins.begin(), g_.nodes[n].origins.end());
+}
+
+bool IsBias(const op::TensorDesc& d, int64_t channels) {
+  return d.constant != nullptr && d.dtype == DType::kF32 && d.dims.rank() == 1 && d.dims[0] == channels;
 }
 
 bool Near(double got, double want) { return std::abs(got - want) <= 1e-6 * std::max(1.0, std::abs(want)); }

@@ -34,9 +34,11 @@ class Rewriter {
   }
   // The value of a constant of one element.
   std::optional<double> Scalar(ValueId v) const;
+  // The same, where broadcasting it with `x` keeps the rank of x.
+  std::optional<double> ScalarBeside(ValueId v, ValueId x) const;
   // For a binary node: the operand that is not `v` (v itself for v op v); kNoValue if v is no operand.
   ValueId Other(NodeId n, ValueId v) const;
-  // For a commutative binary node with one scalar constant operand: the other operand and the constant.
+  // For a binary node with one scalar constant operand that adds no dims: the other operand and the constant.
   struct WithScalar {
     ValueId x = kNoValue;
     double c = 0;
@@ -66,6 +68,9 @@ class Rewriter {
   std::vector<std::vector<NodeId>> users_;
   std::vector<bool> is_output_;
 };
+
+// A known f32 bias of one value per channel.
+bool IsBias(const op::TensorDesc& d, int64_t channels);
 
 // A value equals `want` up to the rounding of a float constant.
 bool Near(double got, double want);

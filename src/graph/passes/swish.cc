@@ -9,7 +9,7 @@ Status Swish(Graph& g, PassContext& c) {
   Rewriter r(g);
   const NodeId count = r.num_nodes();
   for (NodeId mul = 0; mul < count; ++mul) {
-    if (!r.Is(mul, "Mul")) continue;
+    if (!r.Is(mul, "Mul") || g.nodes[mul].inputs.size() != 2) continue;
     for (int i : {0, 1}) {
       const ValueId x = g.nodes[mul].inputs[i];
       const NodeId sigmoid = r.Producer(g.nodes[mul].inputs[1 - i], "Sigmoid");

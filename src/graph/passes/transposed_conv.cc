@@ -19,10 +19,13 @@ bool AllEqual(const std::vector<int64_t>& v, int64_t want) {
 // The size b of non-overlapping b x b tiles that this transposed convolution writes, or 0 if it is another
 // kind.
 int64_t TileSize(const Rewriter& r, const Node& n) {
-  if (n.dead || n.tail || n.op->name != "ConvTranspose" || n.inputs.size() < 2 || n.outputs.size() != 1)
+  if (n.dead || n.tail || n.op->name != "ConvTranspose" || n.inputs.size() < 2 || n.outputs.size() != 1 ||
+      n.inputs[1] == kNoValue)
     return 0;
   const op::TensorDesc& w = r.desc(n.inputs[1]);
-  if (!w.constant || w.dtype != DType::kF32 || w.dims.rank() != 4 || w.dims[2] != w.dims[3]) return 0;
+  if (!w.constant || w.dtype != DType::kF32 || w.dims.rank() != 4 || w.dims[2] != w.dims[3] ||
+      w.constant->size() == 0)
+    return 0;
   const int64_t b = w.dims[2];
   const std::vector<int64_t> strides = n.attrs.Ints("strides");
   if (b < 2 || strides.empty() || !AllEqual(strides, b) || n.attrs.Int("group", 1) != 1) return 0;
@@ -31,7 +34,7 @@ int64_t TileSize(const Rewriter& r, const Node& n) {
     return 0;
   const std::string pad = n.attrs.String("auto_pad", "NOTSET");
   if (pad != "NOTSET" && pad != "VALID") return 0;
-  if (n.inputs.size() > 2 && n.inputs[2] != kNoValue && !r.desc(n.inputs[2]).constant) return 0;
+  if (n.inputs.size() > 2 && n.inputs[2] != kNoValue && !IsBias(r.desc(n.inputs[2]), w.dims[1])) return 0;
   return w.dims[1] * b * b <= kOneBlock ? b : 0;
 }
 
