@@ -138,13 +138,10 @@ Result<int64_t> TransposedOutput(const char* op, Window* w, int axis, int64_t in
     }
     return out;
   }
-  // An explicit size (or SAME): the padding is what is left over, negative where zeros are added instead.
-  const int64_t total = full - wanted;
-  if (w->auto_pad == AutoPad::kSameUpper) {
-    w->pad_begin[axis] = total / 2;
-  } else {
-    w->pad_begin[axis] = total - total / 2;
-  }
+  // An explicit size (or SAME): the padding is what is left over. A size beyond all products adds positions
+  // behind them (a negative end), never before.
+  const int64_t total = full - wanted, cut = std::max<int64_t>(0, total);
+  w->pad_begin[axis] = w->auto_pad == AutoPad::kSameUpper ? cut / 2 : cut - cut / 2;
   w->pad_end[axis] = total - w->pad_begin[axis];
   return wanted;
 }

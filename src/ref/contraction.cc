@@ -118,9 +118,9 @@ Geometry Read(const Call& c, bool transposed) {
       const int64_t full = (g.in[d] - 1) * g.stride[d] + reach + g.out_pad[d];
       if (!out_shape.empty() || same) {
         const int64_t out = out_shape.empty() ? g.in[d] * g.stride[d] : out_shape[out_shape.size() - s + i];
-        const int64_t total = std::max<int64_t>(0, full - out);
-        g.pad[d] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-        g.pad_end[d] = total - g.pad[d];
+        const int64_t cut = std::max<int64_t>(0, full - out);
+        g.pad[d] = auto_pad == "SAME_UPPER" ? cut / 2 : cut - cut / 2;
+        g.pad_end[d] = full - out - g.pad[d];  // negative: positions that no input reaches
       }
       g.out[d] = full - g.pad[d] - g.pad_end[d];
     }

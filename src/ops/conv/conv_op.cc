@@ -34,6 +34,11 @@ Status CheckChannels(const char* name, bool transposed, const Dims& x, const Dim
     return InvalidArgument("%s: X has %lld channels, which attribute group = %lld does not divide", name,
                            ll{c}, ll{groups});
   }
+  int64_t product;
+  if (w[1] >= 0 && __builtin_mul_overflow(w[1], groups, &product)) {
+    return InvalidArgument("%s: attribute group is %lld; allowed: a divisor of the number of channels", name,
+                           ll{groups});
+  }
   const int64_t wc = transposed ? w[0] : w[1] < 0 ? kUnknownDim : w[1] * groups;
   if (c >= 0 && wc >= 0 && wc != c) {
     return InvalidArgument("%s: W has shape %s with group %lld, made for %lld channels; X has %lld", name,

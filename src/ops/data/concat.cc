@@ -36,7 +36,11 @@ Status Infer(op::InferContext& c) {
     const Dims& d = c.inputs[i]->dims;
     for (int k = 0; k < dims.rank(); ++k) {
       if (k == axis) {
-        dims[k] = dims[k] == kUnknownDim || d[k] == kUnknownDim ? kUnknownDim : dims[k] + d[k];
+        if (dims[k] == kUnknownDim || d[k] == kUnknownDim) {
+          dims[k] = kUnknownDim;
+        } else if (__builtin_add_overflow(dims[k], d[k], &dims[k])) {
+          return InvalidArgument("%s: the sizes along axis %d add up to more than 63 bits hold", kOp, axis);
+        }
       } else if (dims[k] == kUnknownDim) {
         dims[k] = d[k];
       } else if (d[k] != kUnknownDim && d[k] != dims[k]) {
