@@ -7,6 +7,7 @@
 #include "onnx/mapped_file.h"
 #include "onnx/model.h"
 #include "onnx/onnx_fields.h"
+#include "tensor/limits.h"
 
 namespace opsnn::onnx {
 namespace {
@@ -152,7 +153,7 @@ std::pair<std::string, ConstTensor> ReadTensor(Message m, const std::string& fol
   for (int64_t d : dims)
     if (d < 0) Fail(t, "has a negative size in its shape " + ToString(dims));
   const auto count = CheckedNumElements(dims);
-  if (!count || *count > INT64_MAX / 8) Fail(t, "is too large: shape " + ToString(dims));
+  if (!count || !WithinLimits(dims)) Fail(t, "is too large: shape " + ToString(dims));
 
   // Sizes are checked against the data that is really there before anything is allocated.
   const uint64_t bytes = static_cast<uint64_t>(*count) * SizeOf(*dtype);
