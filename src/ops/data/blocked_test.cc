@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/parallel.h"
 #include "op/op_tester.h"
 
 namespace opsnn::ops {
@@ -75,6 +76,21 @@ TEST(BlockedTest, Concat) {
     ASSERT_TRUE(plain.Run().ok() && blocked.Run().ok()) << blocked.status().message();
     ASSERT_EQ(FromBlocks(blocked.Out().Get(), blocked.OutDesc().dims, c0), plain.Out().Get()) << axis;
   }
+}
+
+// Several images of several steps, shared among threads; channel counts of a text detector's feature pyramid.
+TEST(BlockedTest, ConcatInTasks) {
+  Rng rng;
+  SetNumThreads(3);
+  std::vector<Image> images;
+  for (int i = 0; i < 4; ++i) images.emplace_back(rng, Dims{2, 24, 37, 41}, 16);
+  OpTester plain("Concat"), blocked("Concat");
+  for (const Image& m : images) plain.In(m.logical), blocked.In(m.blocked, m.dims, Blocked(16));
+  plain.Attr("axis", int64_t{1});
+  blocked.Attr("axis", int64_t{1}).OutLayout(0, Blocked(16));
+  ASSERT_TRUE(plain.Run().ok() && blocked.Run().ok()) << blocked.status().message();
+  EXPECT_EQ(FromBlocks(blocked.Out().Get(), blocked.OutDesc().dims, 16), plain.Out().Get());
+  SetNumThreads(0);
 }
 
 TEST(BlockedTest, SliceAndSplit) {
