@@ -97,6 +97,25 @@ TEST_F(Feeding, PreparedFormsAreKept) {
   EXPECT_NE(a->get(), b->get());
 }
 
+TEST(Session, ForgetsTheFormsLeastUsed) {
+  GraphMaker m;
+  m.Out(m.Op("Softmax", {m.Op("Softmax", {m.In("x", {kUnknownDim, 256})})}));
+  SessionOptions o = Mode(FusionMode::kAuto);
+  o.cache_bytes = 20 << 10;  // each form needs an arena of 1 KiB per row
+  auto s = Session::Create(m.graph(), o);
+  ASSERT_TRUE(s.ok());
+  std::vector<std::weak_ptr<const Prepared>> forms;
+  for (int64_t rows : {8, 9, 10, 9, 100}) {
+    auto p = (*s)->Prepare({{"x", Dims{rows, 256}}});
+    ASSERT_TRUE(p.ok());
+    EXPECT_EQ((*p)->peak_bytes(), static_cast<size_t>(rows) * 1024);
+    forms.push_back(*p);
+  }
+  EXPECT_TRUE(forms[0].expired());  // 8 rows: gave way to 10
+  EXPECT_TRUE(forms[2].expired());  // the last is larger than the bound: it stays alone
+  EXPECT_FALSE(forms[4].expired());
+}
+
 TEST_F(Feeding, MemoryLimitIsKept) {
   ASSERT_TRUE(SetKnob("memory_limit", "1000").ok());
   const std::string message = Error({{"image", Zeros({100, 3, 5})}});

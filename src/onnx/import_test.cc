@@ -164,6 +164,37 @@ TEST(OnnxImport, UpsampleAndOldResizeBecomeResize) {
   EXPECT_EQ(RunModel(eleven.Output("y"), F32({1, 1, 1, 2}, {1, 2})), (std::vector<double>{1, 1, 2, 2}));
 }
 
+TEST(OnnxImport, OldFormsOfSplitTopKAndReductions) {
+  ModelWriter w(9);
+  w.Input("x", {"1", "5"});
+  w.Node("Split", {"x"}, {"a", "b"}, {AttrWriter::Int("axis", 1), AttrWriter::Ints("split", {2, 3})});
+  w.Node("TopK", {"b"}, {"t", "i"}, {AttrWriter::Int("k", 2)});
+  w.Node("ReduceMax", {"a"}, {"m"}, {AttrWriter::Ints("axes", {1})});
+  w.Node("Concat", {"t", "m"}, {"y"}, {AttrWriter::Int("axis", 1)}).Output("y");
+  EXPECT_EQ(RunModel(w, F32({1, 5}, {1, 2, 7, 5, 9})), (std::vector<double>{9, 7, 2}));
+}
+
+TEST(OnnxImport, BroadcastingAlongAnAxisBeforeOpset7) {
+  ModelWriter w(6);
+  w.Input("x", {"1", "2", "2"}).Initializer(RawTensor<float>("c", 1, {2}, {10, 20}));
+  w.Node("Add", {"x", "c"}, {"y"}, {AttrWriter::Int("axis", 1), AttrWriter::Int("broadcast", 1)}).Output("y");
+  EXPECT_EQ(RunModel(w, F32({1, 2, 2}, {1, 2, 3, 4})), (std::vector<double>{11, 12, 23, 24}));
+}
+
+TEST(OnnxImport, BatchNormalizationDropsWhatIsForTraining) {
+  const auto norm = [](int64_t opset, std::vector<AttrWriter> attrs) {
+    ModelWriter w(opset);
+    w.Input("x", {"1", "1", "2"}).Initializer(RawTensor<float>("one", 1, {1}, {1}));
+    return w.Node("BatchNormalization", {"x", "one", "one", "one", "one"}, {"y"}, attrs).Output("y");
+  };
+  const std::vector<double> y = RunModel(
+      norm(7, {AttrWriter::Int("spatial", 1), AttrWriter::Float("epsilon", 0)}), F32({1, 1, 2}, {3, 5}));
+  EXPECT_EQ(y, (std::vector<double>{3, 5}));
+  EXPECT_NE(ImportError(norm(7, {AttrWriter::Int("spatial", 0)}).Bytes()).find("spatial"), std::string::npos);
+  EXPECT_NE(ImportError(norm(14, {AttrWriter::Int("training_mode", 1)}).Bytes()).find("training"),
+            std::string::npos);
+}
+
 TEST(OnnxImport, DropoutIsAnIdentity) {
   ModelWriter w(13);
   w.Input("x", {"2"}).Node("Dropout", {"x"}, {"d", ""}).Node("Relu", {"d"}, {"y"}).Output("y");

@@ -52,8 +52,9 @@ plan::ContractionEdge GemmEdge(const Graph& g, const Node& n) {
   return e;
 }
 
-void Finish(Graph& g, const PassContext& c, plan::Decision d, const std::string& where,
-            const std::string& shape) {
+void Finish(Graph& g, const PassContext& c, plan::Decision d, const std::string& chain,
+            const std::string& where, const std::string& shape) {
+  d.chain = chain;  // a decision from the cache stands for every edge of its class
   d.where = where;
   if (!shape.empty()) d.shape = shape;
   if (c.fusion == FusionMode::kForce && d.verdict == plan::Verdict::kSplit) {
@@ -99,12 +100,14 @@ Edge ForAnyThreadCount(Edge e) {
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
-  Finish(g, c, *plan::CachedJudgeContraction(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.where, e.shape);
+  Finish(g, c, *plan::CachedJudgeContraction(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.chain, e.where,
+         e.shape);
   return plan::Fuses(g.decisions.back());
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
-  Finish(g, c, *plan::CachedJudgePointwise(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.where, e.shape);
+  Finish(g, c, *plan::CachedJudgePointwise(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.chain, e.where,
+         e.shape);
   return plan::Fuses(g.decisions.back());
 }
 
