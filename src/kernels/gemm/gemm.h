@@ -7,13 +7,13 @@
 // Paths (ChoosePath, best first; `Params::path` forces one):
 //   kGemv    at most kMaxGemvRows rows (or columns): the large operand is streamed once, nothing is packed;
 //   kDirect  operands that fit the core's own caches are read where they lie;
-//   kStream  a few rows more against a B beyond the caches: short blocks as wide as B, read where they lie,
-//   so that
-//            B comes in long runs; the sums wait in C meanwhile;
-//   kPanel   A packed in blocks that stay in L2; each panel of B is packed into L1 right before the block
-//   uses it,
-//            from lines that were prefetched meanwhile. With hundreds of rows to a block this costs under 1
-//            %, so there is no shared buffer, no second pass over B and no barrier between threads;
+//   kStream  a few rows more against a B beyond the caches: short blocks as wide as B are read where they
+//            lie, so that B comes from memory once and in long runs; the sums wait in C meanwhile;
+//   kPanel   A in blocks that stay in L2, packed unless its strides allow reading in place; each panel of B
+//            is packed into L1 by the first tile that reads it, from lines prefetched during the panel
+//            before. With hundreds of rows to a block this costs little, so there is no shared buffer,
+//            no second pass over B and no barrier between threads; with few rows its cost shows, which
+//            is what constant weights (kPacked) save;
 //   kPacked  the same with a constant B whose panels were packed ahead of time (PackedB).
 #ifndef OPSNN_KERNELS_GEMM_GEMM_H_
 #define OPSNN_KERNELS_GEMM_GEMM_H_
