@@ -60,7 +60,8 @@ Status CheckTotal(const Graph& g, const std::vector<size_t>& workspace) {
     for (ValueId v : n.outputs)
       if (v != kNoValue) add(StoredBytes(g.values[v].desc));
   if (fits) return OkStatus();
-  return Errorf(Code::kRuntime, "running model \"%s\" with these shapes needs more memory than can be addressed.",
+  return Errorf(Code::kRuntime,
+                "running model \"%s\" with these shapes needs more memory than can be addressed.",
                 g.name.c_str());
 }
 
