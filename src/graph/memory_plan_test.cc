@@ -44,6 +44,17 @@ TEST(MemoryPlan, AChainOfPointwiseNodesWorksInPlace) {
   CheckNoOverlap(plan);
 }
 
+TEST(MemoryPlan, SumsBeyondTheAddressSpaceAreErrors) {
+  GraphMaker m;
+  ValueId y = m.In("x", {kUnknownDim, kUnknownDim}, DType::kF64);
+  for (int i = 0; i < 300; ++i) m.Out(y = m.Op("Exp", {y}));  // 2^56 bytes each
+  auto s = Session::Create(m.graph(), Mode(FusionMode::kOff));
+  ASSERT_TRUE(s.ok());
+  auto p = (*s)->Prepare({{"x", Dims{int64_t{1} << 27, int64_t{1} << 26}}});
+  ASSERT_FALSE(p.ok());
+  EXPECT_NE(p.status().message().find("addressed"), std::string::npos) << p.status().message();
+}
+
 TEST(MemoryPlan, AValueReadLaterIsNotOverwritten) {
   GraphMaker m;
   const ValueId a = m.Op("Neg", {m.In("x", {500})});

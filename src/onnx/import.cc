@@ -1,11 +1,15 @@
 #include "onnx/import.h"
 
+#include <exception>
+#include <new>
+#include <stdexcept>
 #include <unordered_set>
 #include <utility>
 
 #include "onnx/mapped_file.h"
 #include "onnx/model.h"
 #include "onnx/normalize.h"
+#include "tensor/limits.h"
 
 namespace opsnn::onnx {
 namespace {
@@ -24,6 +28,9 @@ Result<graph::Value> InputValue(const ValueInfo& info) {
   v.desc.dtype = *dtype;
   v.desc.known_rank = info.has_shape;
   v.desc.dims = Dims(std::span<const int64_t>(info.dims));
+  if (!WithinLimits(v.desc.dims))
+    return InvalidArgument("input \"%s\" is too large: shape %s.", info.name.c_str(),
+                           ToString(v.desc.dims).c_str());
   v.dim_names = info.dim_names;
   return v;
 }
@@ -146,8 +153,17 @@ std::string FolderOf(const std::string& path) {
 }  // namespace
 
 Result<graph::Graph> ImportBytes(std::string_view bytes, const std::string& folder) {
-  OPSNN_ASSIGN_OR_RETURN(Model model, ReadModel(bytes, folder));
-  return Importer(std::move(model)).Run();
+  // Containers throw; no exception leaves the module.
+  try {
+    OPSNN_ASSIGN_OR_RETURN(Model model, ReadModel(bytes, folder));
+    return Importer(std::move(model)).Run();
+  } catch (const std::bad_alloc&) {
+    return Errorf(Code::kRuntime, "no memory for the model.");
+  } catch (const std::length_error&) {
+    return Errorf(Code::kRuntime, "no memory for the model.");
+  } catch (const std::exception& e) {
+    return InvalidArgument("the model cannot be read: %s.", e.what());
+  }
 }
 
 Result<graph::Graph> ImportFile(const std::string& path) {

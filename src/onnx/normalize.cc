@@ -69,7 +69,7 @@ Status LegacyBroadcast(GraphBuilder& b, Call& c, int64_t) {
     const auto& y = b.Desc(c.inputs[1]);
     int64_t axis = c.attrs.Int("axis", 0);
     if (axis < 0) axis += x.dims.rank();
-    if (!x.known_rank || !y.known_rank || axis + y.dims.rank() > x.dims.rank())
+    if (!x.known_rank || !y.known_rank || axis < 0 || axis > x.dims.rank() - y.dims.rank())
       return InvalidArgument("broadcasting along axis %lld is not possible here.",
                              static_cast<long long>(axis));
     std::vector<int64_t> axes;
@@ -208,15 +208,17 @@ Status SoftmaxAxis(GraphBuilder&, Call& c, int64_t) {
 // Before opset 13 the input was coerced to a matrix at `axis` (default 1) and each of its rows normalised.
 // That is the new meaning where axis is the last one; else it takes Flatten, the operator and a Reshape back.
 Status SoftmaxCoerced(GraphBuilder& b, Call& c, int64_t opset) {
-  int64_t axis = c.attrs.Int("axis", 1);
   const op::TensorDesc& x = b.Desc(c.inputs[0]);
-  if (x.known_rank && axis < 0) axis += x.dims.rank();
+  int64_t axis = c.attrs.Int("axis", x.known_rank && x.dims.rank() == 1 ? 0 : 1);
+  if (x.known_rank) {
+    OPSNN_ASSIGN_OR_RETURN(axis, NormalizeAxis(axis, x.dims.rank()));
+  }
   c.attrs.Set("axis", int64_t{-1});
   if (x.known_rank) {
     int64_t tail = 1;  // sizes behind axis; unknown counts as more than one
     for (int64_t i = axis + 1; i < x.dims.rank(); ++i) tail *= x.dims[static_cast<int>(i)] == 1 ? 1 : 2;
     if (tail == 1) {
-      c.attrs.Set("axis", std::min<int64_t>(axis, std::max(x.dims.rank() - 1, 0)));
+      c.attrs.Set("axis", axis);
       return OkStatus();
     }
   }
@@ -306,6 +308,22 @@ ValueId GraphBuilder::Scalar(const Call& c, const char* what, double value, DTyp
   return Const(c, what, std::move(t));
 }
 
+// The dtype of output i of a call whose inference has to wait for shapes; the declaration tells it.
+DType GraphBuilder::DeclaredDType(const op::OpDef& def, const Call& c, size_t i) const {
+  if (def.name == "Cast")
+    return DTypeFromOnnx(static_cast<int>(c.attrs.Int("to", kOnnxBool))).value_or(DType::kF32);
+  if (def.name == "ConstantOfShape") {
+    const ConstTensor t = c.attrs.Tensor("value");
+    return t ? t->dtype() : DType::kF32;
+  }
+  const auto& outputs = def.declaration->outputs;
+  const op::OperandDecl& decl = outputs[std::min(i, outputs.size() - 1)];
+  for (int t = 0; t < kNumDTypes; ++t)
+    if (decl.dtypes == op::DTypeMask{1} << t) return static_cast<DType>(t);  // the only one allowed
+  const size_t like = decl.same_as < 0 ? 0 : static_cast<size_t>(decl.same_as);
+  return HasInput(c, like) ? Desc(c.inputs[like]).dtype : InputDType(*this, c);
+}
+
 Result<ValueId> GraphBuilder::Find(const std::string& value) const {
   const auto it = by_name_.find(value);
   if (it == by_name_.end())
@@ -340,6 +358,9 @@ Status GraphBuilder::Emit(Call c, int64_t opset) {
   infer.inputs = inputs;
   infer.attrs = &c.attrs;
   infer.num_outputs = static_cast<int>(c.outputs.size());
+  // Counts, dtypes and attributes must be right whatever the shapes: passes rely on it.
+  OPSNN_RETURN_IF_ERROR(op::Check(*def, infer));
+  if (c.outputs.size() == 1 && c.outputs[0].empty()) return OkStatus();  // nobody can read it
   const Status s = ranks_known ? op::Infer(*def, infer) : OkStatus();
   // Shapes that are only known when the model is fed may defeat inference now; it is repeated with them.
   if (!s.ok() && dims_known) return s;
@@ -348,7 +369,7 @@ Status GraphBuilder::Emit(Call c, int64_t opset) {
   graph::Node n;
   n.name = c.name;
   n.op = def;
-  n.attrs = std::move(c.attrs);
+  n.attrs = c.attrs;
   n.inputs = c.inputs;
   n.num_op_inputs = static_cast<int>(c.inputs.size());
   for (size_t i = 0; i < c.outputs.size(); ++i) {
@@ -363,11 +384,7 @@ Status GraphBuilder::Emit(Call c, int64_t opset) {
       v.desc.constant = nullptr;
     } else {
       v.desc.known_rank = false;
-      if (c.op_type == "Cast") {
-        if (const auto t = DTypeFromOnnx(static_cast<int>(n.attrs.Int("to", kOnnxBool)))) v.desc.dtype = *t;
-      } else if (!c.inputs.empty() && c.inputs[0] != kNoValue) {
-        v.desc.dtype = g_.values[c.inputs[0]].desc.dtype;
-      }
+      v.desc.dtype = DeclaredDType(*def, c, i);
     }
     n.outputs.push_back(g_.AddValue(std::move(v)));
     OPSNN_RETURN_IF_ERROR(Define(c.outputs[i], n.outputs.back()));

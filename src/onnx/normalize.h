@@ -46,6 +46,7 @@ class GraphBuilder {
 
  private:
   graph::ValueId Const(const Call& c, const char* what, ConstTensor t);
+  DType DeclaredDType(const op::OpDef& def, const Call& c, size_t i) const;
   graph::Graph& g_;
   std::unordered_map<std::string, graph::ValueId> by_name_;
 };

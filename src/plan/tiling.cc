@@ -208,10 +208,8 @@ TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlo
     // The ladder finds a tile quickly; the search finds the best one. Keep whichever is predicted to be
     // faster.
     const Tile best = s.Best(blocks.epilogue_blocks);
-    if (best.m > 0 && !(best == t) && s.Microseconds(best) < s.Microseconds(t)) {
+    if (best.m > 0 && !(best == t) && s.Microseconds(best) < s.Microseconds(t) && s.Try(best, c.retries))
       t = best;
-      c.fits = s.Try(t, c.retries);
-    }
   }
   c.tile = t;
   return c;

@@ -19,7 +19,7 @@ const Entry* Find(std::string_view op) {
 
 // Integer arithmetic is modulo 2^bits; a bool is 0 or 1. Exact for what doubles hold exactly.
 double Wrap(double v, DType t) {
-  if (IsFloat(t) || !std::isfinite(v)) return v;
+  if (IsFloat(t) || SizeOf(t) == 8 || !std::isfinite(v)) return v;  // 64 bits do not fit a double
   if (t == DType::kBool) return v != 0;
   const int bits = static_cast<int>(SizeOf(t)) * 8;
   const double lo = Info(t).is_signed ? -std::ldexp(1, bits - 1) : 0, span = std::ldexp(1, bits);

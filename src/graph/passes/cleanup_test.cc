@@ -1,4 +1,5 @@
 // Folding, removal, reshapes and transposes, layouts.
+#include "graph/call.h"
 #include "graph/graph_tester.h"
 #include "graph/passes/passes.h"
 
@@ -27,6 +28,28 @@ TEST(ConstantFolding, NodesOnWeightsAreComputedOnce) {
   auto s = Session::Create(m.graph(), Mode(FusionMode::kAuto));
   ASSERT_TRUE(s.ok());
   EXPECT_EQ((*s)->loaded().nodes.size(), 1u);
+}
+
+class HungryKernel : public op::Kernel {
+ public:
+  Status Run(const op::RunArgs&) const override { return OkStatus(); }
+  size_t workspace_bytes() const override { return SIZE_MAX / 2; }
+  std::string variant() const override { return "hungry"; }
+};
+
+TEST(ConstantFolding, AWorkspaceThatCannotBeHadIsAnError) {
+  GraphMaker m;
+  const ValueId y = m.Op("Relu", {m.Scalar(1)});
+  op::OpDef def = *op::FindOperator("Relu");
+  def.plan = [](const op::PlanContext&) -> Result<op::KernelPtr> {
+    return op::KernelPtr(std::make_shared<HungryKernel>());
+  };
+  Graph g = m.graph();
+  g.nodes[0].op = &def;
+  g.values[y].desc.known_rank = true;
+  const auto r = EvaluateNode(g, g.nodes[0]);
+  ASSERT_FALSE(r.ok());
+  EXPECT_NE(r.status().message().find("workspace"), std::string::npos);
 }
 
 TEST(IdentityRemoval, NeutralOperatorsGo) {

@@ -314,5 +314,25 @@ TEST(PointwiseChain, RandomGraphsKeepTheirResults) {
   }
 }
 
+// A constant of more dims than x raises the rank of the result; the fused operators would not.
+TEST(Patterns, ConstantsThatAddDimsAreNotFused) {
+  const auto wide = [](GraphMaker& m, float c) {
+    return m.Const(HostTensor::From<float>({1, 1, 1, 1}, {c}));
+  };
+  for (int wide_at = 0; wide_at < 4; ++wide_at) {
+    GraphMaker m;
+    const auto c = [&](int i, float v) { return i == wide_at ? wide(m, v) : m.Scalar(v); };
+    const ValueId x = m.In("x", {2, 3});
+    const ValueId clip = m.Op("Clip", {m.Op("Add", {x, c(0, 3)}), m.Scalar(0), m.Scalar(6)});
+    m.Out(m.Op("Div", {m.Op("Mul", {x, clip}), c(1, 6)}));
+    const ValueId erf = m.Op("Erf", {m.Op("Div", {x, c(2, 1.41421356f)})});
+    m.Out(m.Op("Mul", {m.Op("Mul", {x, m.Op("Add", {erf, m.Scalar(1)})}), c(3, 0.5f)}));
+    const Outcome o = ExpectFusionKeepsResults(m);
+    for (int i : {0, 1})
+      EXPECT_EQ(o.prepared->graph().values[o.prepared->graph().outputs[i]].desc.dims.rank(),
+                i == wide_at / 2 ? 4 : 2);
+  }
+}
+
 }  // namespace
 }  // namespace opsnn::graph

@@ -197,6 +197,24 @@ TEST(Conv, ConstantAffineTail) {
   }
 }
 
+// An output_shape beyond all products adds positions behind them, which hold the bias alone.
+TEST(ConvTranspose, OutputShapeLargerThanTheProducts) {
+  for (const char* pad : {"NOTSET", "SAME_UPPER", "SAME_LOWER"}) {
+    GuardedTensor x(DType::kF32, {1, 1, 1, 2}), w(DType::kF32, {1, 1, 1, 2}), b(DType::kF32, {1});
+    x.Set({1, 2}), w.Set({1, 10}), b.Set({0.5});
+    const Attrs attrs = MakeAttrs({{"output_shape", std::vector<int64_t>{2, 6}},
+                                   {"strides", std::vector<int64_t>{1, 2}},
+                                   {"auto_pad", std::string(pad)}});
+    OpTester t("ConvTranspose");
+    for (const auto& [name, v] : attrs.all()) t.Attr(name, v);
+    ASSERT_TRUE(t.In(x).In(w).In(b).Run().ok()) << t.status().message();
+    const std::vector<double> want = {1.5, 10.5, 2.5, 20.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5};
+    EXPECT_EQ(t.Out().Get(), want) << pad;
+    const Reference r = Evaluate("ConvTranspose", attrs, {ToRef(x), ToRef(w), ToRef(b)}, DType::kF32);
+    EXPECT_EQ(r.outputs[0].v, want) << pad;
+  }
+}
+
 TEST(Conv, UnknownDimsPropagate) {
   TensorDesc x, w;
   x.dims = Dims{kUnknownDim, 3, kUnknownDim, 32};
@@ -266,6 +284,12 @@ TEST(Conv, RefusesWithReason) {
        MakeAttrs({{"kernel_shape", Ints{3, 2}}}),
        Code::kInvalid,
        "kernel_shape[1] is 2"},
+      {"ConvTranspose",
+       {1, 0, 4, 4},
+       {0, 2, 3, 3},
+       MakeAttrs({{"group", int64_t{1} << 62}}),
+       Code::kInvalid,
+       "group"},
       {"Conv", {1, 3, 4, 4, 4}, {8, 3, 3, 3, 3}, {}, Code::kNotImplemented, "3-D convolution"},
       {"Conv", {3, 4}, {8, 3}, {}, Code::kInvalid, "rank 3"},
       {"Conv", {1, 3, 4, 4}, {8, 3, 3}, {}, Code::kInvalid, "that of X"},
