@@ -131,7 +131,12 @@ void Tile(const TileArgs& t) {
         }
       }
     } else {
-      StorePart<kBlocks, P>(d, t, acc);
+      V copy[NV][P];  // if acc itself were passed on, it would live in memory throughout
+#pragma GCC unroll 8
+      for (int v = 0; v < NV; ++v)
+#pragma GCC unroll 32
+        for (int p = 0; p < P; ++p) copy[v][p] = acc[v][p];
+      StorePart<kBlocks, P>(d, t, copy);
     }
   }
 }
