@@ -13,7 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace opsnn::gemm::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Twelve independent chains: more than latency times ports (4 x 2) needs. Returns flops done.
+// Twelve independent chains: more than latency times ports (4 x 2) needs; every product depends on its chain,
+// or tiers without FMA would hoist it. Returns flops done.
 double FmaLoop(int64_t steps, float* sink) {
   constexpr int kChains = 12;
   const hn::ScalableTag<float> d;
@@ -24,7 +25,7 @@ double FmaLoop(int64_t steps, float* sink) {
     acc[i] = hn::Set(d, sink[0] * static_cast<float>(i));  // all different, or the compiler keeps one chain
   for (int64_t s = 0; s < steps; ++s) {
 #pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) acc[i] = hn::MulAdd(x, y, acc[i]);
+    for (int i = 0; i < kChains; ++i) acc[i] = hn::MulAdd(acc[i], x, y);
   }
 #pragma GCC unroll 12
   for (int i = 1; i < kChains; ++i) acc[0] = hn::Add(acc[0], acc[i]);
