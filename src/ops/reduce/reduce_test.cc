@@ -21,7 +21,8 @@ double Bound(const std::string& op, const Reference& r, size_t i, DType dtype, d
   const double n = static_cast<double>(r.reduction_length), eps = testing::Epsilon(acc);
   const double out = testing::Epsilon(dtype) * std::fabs(want) * 2 + SmallestValue(dtype);
   if (!IsFloat(dtype) || op == "ReduceMax" || op == "ReduceMin") return 0;
-  if (op == "ReduceProd") return n * eps * std::fabs(want) + out;
+  // Below the normal range every product rounds by up to a unit of the smallest subnormal.
+  if (op == "ReduceProd") return n * (eps * std::fabs(want) + SmallestValue(acc)) + out;
   if (op == "ReduceL2") return (2 * std::sqrt(n) + 6) * eps * std::fabs(want) + out;
   // A relative error of the sum is an absolute one of its logarithm. Operands are positive there.
   if (op == "ReduceLogSum") return (2 * std::sqrt(n) + 8) * eps * (1 + std::fabs(want)) + out;
