@@ -3,8 +3,8 @@
 #include <cstring>
 #include <thread>
 
-#include "capi/listing.h"
 #include "capi/api_tester.h"
+#include "capi/listing.h"
 
 namespace opsnn::capi {
 namespace {

@@ -7,10 +7,10 @@
 #include <set>
 #include <vector>
 
-#include "tensor/limits.h"
 #include "tensor/element.h"
 #include "tensor/host_tensor.h"
 #include "tensor/layout.h"
+#include "tensor/limits.h"
 #include "tensor/tensor_view.h"
 #include "testing/testing.h"
 
