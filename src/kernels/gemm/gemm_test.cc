@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -133,7 +135,8 @@ void CheckOnce(Rng& rng, int64_t batch, int64_t m, int64_t n, int64_t k, DType t
     ASSERT_EQ("", Compare(c.Get(), want.value, Tolerances(want, k))) << Describe(p, path);
     ASSERT_TRUE(c.GuardsIntact()) << Describe(p, path);
   }
-  std::shared_ptr<const PackedB> packed = PackB(p.b, k, n, share_b ? 1 : batch, p.blocking);
+  std::shared_ptr<const PackedB> packed =
+      PackB(p.b, k, n, share_b ? std::min<int64_t>(1, batch) : batch, p.blocking);
   GuardedTensor c = MakeC(rng, batch, m, n);
   p = MakeParams(a, b, c, k, share_b);
   p.packed_b = packed.get();
