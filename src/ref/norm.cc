@@ -29,8 +29,6 @@ Status Softmax(Call& c) {
     return OkStatus();
   }
   const int axis = NormAxis(c.attrs->Int("axis", -1), y.dims.rank());
-  c.abs_sum.assign(y.v.size(), 0);
-  c.reduction_length = y.dims[axis];
   Lines(y.dims, axis, [&](int64_t at, int64_t stride, int64_t n) {
     double max = y.v[at], sum = 0;
     for (int64_t i = 1; i < n; ++i) max = std::max(max, y.v[at + i * stride]);
@@ -39,10 +37,6 @@ Status Softmax(Call& c) {
       double& v = y.v[at + i * stride];
       const double shifted = v - max;
       v = kLog ? shifted - std::log(sum) : std::exp(shifted) / sum;
-      // The rounded difference is an exponent: its error is relative to the difference.
-      c.abs_sum[at + i * stride] = kLog    ? std::fabs(shifted) + std::log(sum) + 1
-                                   : v > 0 ? v * (1 + std::fabs(shifted))
-                                           : 0;
     }
   });
   c.outputs.push_back(std::move(y));
