@@ -78,9 +78,11 @@ struct QueuedCall {
   void* Address(const Place& p) const {
     switch (p.kind) {
       case Place::kTensor:
-        return addresses[p.tensor];
+        return p.offset ? static_cast<char*>(addresses[p.tensor]) + p.offset : addresses[p.tensor];
       case Place::kWorkspace:
         return workspace + p.offset;
+      case Place::kConstant:
+        return plan->constants[p.tensor]->data();
       case Place::kAbsent:
         break;
     }

@@ -22,6 +22,10 @@ op::TensorDesc Contiguous(op::TensorDesc d) {
   return d;
 }
 
+int64_t BytesOf(const op::TensorDesc& d) {
+  return StoredElements(d.dims, d.layout) * static_cast<int64_t>(SizeOf(d.dtype));
+}
+
 // Builds the steps of one call.
 class Builder {
  public:
@@ -31,30 +35,52 @@ class Builder {
     OPSNN_RETURN_IF_ERROR(call_.CheckTensors());
     OPSNN_RETURN_IF_ERROR(CheckWritable());
     const OpsnnFunction& f = call_.function();
-    OPSNN_RETURN_IF_ERROR(f.adapter ? f.adapter(call_, op_call_) : BindFromDeclaration(call_, op_call_));
-    if (!op_call_.op) op_call_.op = f.op;
-    TrimAbsent(&op_call_.inputs);
-    TrimAbsent(&op_call_.outputs);
-    OPSNN_RETURN_IF_ERROR(InferOutputs());
-    // Pointwise and row-wise programs read each element before they write it and take any strides; products
-    // take strides; images are wanted as they are stored.
-    const bool row_wise =
-        op_call_.op->op_class == op::OpClass::kVector && op_call_.op->layout != op::LayoutRule::kAccepts;
-    const bool in_place_ok = op_call_.op->program || row_wise;
-    const bool strides_ok = in_place_ok || op_call_.op->layout == op::LayoutRule::kLogicalOnly;
-    Status planned = PlanSteps(!strides_ok, !in_place_ok);
-    // The operator does not take these views as they lie: give it contiguous copies.
-    if (!planned.ok() && strides_ok && AnyStrided()) planned = PlanSteps(true, !in_place_ok);
-    if (!planned.ok()) return InCallersWords(planned);
-    return Finish();
+    OPSNN_RETURN_IF_ERROR(f.adapter ? f.adapter(call_, whole_) : BindFromDeclaration(call_, whole_));
+    if (!whole_.op) whole_.op = f.op;
+    std::vector<OpCall*> calls;
+    for (OpCall& c : whole_.first) calls.push_back(&c);
+    calls.push_back(&whole_);
+    for (const op::TensorDesc& t : whole_.temps) temp_offsets_.push_back(Reserve(BytesOf(t)));
+    if (calls.size() > 1) OPSNN_RETURN_IF_ERROR(RedirectAliasedOutputs());
+    for (OpCall* c : calls) OPSNN_RETURN_IF_ERROR(AddCall(*c));
+    for (const auto& [tensor, place] : redirected_) {
+      const op::TensorDesc d = call_.Desc(tensor);
+      OPSNN_RETURN_IF_ERROR(AddCopy(d, place, d, {Place::kTensor, tensor, 0}));
+    }
+    return Finish(calls);
   }
 
  private:
+  Status AddCall(OpCall& c) {
+    op_call_ = &c;
+    TrimAbsent(&c.inputs);
+    TrimAbsent(&c.outputs);
+    OPSNN_RETURN_IF_ERROR(InferOutputs());
+    // Pointwise and row-wise programs read each element before they write it and take any strides; products
+    // take strides; images are wanted as they are stored.
+    const bool row_wise = c.op->op_class == op::OpClass::kVector && c.op->layout != op::LayoutRule::kAccepts;
+    const bool in_place_ok = c.op->program || row_wise || c.in_place;
+    const bool strides_ok =
+        c.op->program || row_wise || c.op->layout == op::LayoutRule::kLogicalOnly || TakesAnyStrides(*c.op);
+    const size_t steps = steps_.size(), temporaries = temporaries_;
+    Status planned = PlanSteps(!strides_ok, !in_place_ok);
+    // The operator does not take these views as they lie: give it contiguous copies.
+    if (!planned.ok() && strides_ok && AnyStrided()) {
+      steps_.resize(steps);
+      temporaries_ = temporaries;
+      planned = PlanSteps(true, !in_place_ok);
+    }
+    return planned.ok() ? planned : InCallersWords(planned);
+  }
+
+  // Data movement in the logical order, whatever it does with blocked images.
+  static bool TakesAnyStrides(const op::OpDef& op) { return op.op_class == op::OpClass::kData; }
+
   // The operator's message under the function's name, with the caller's names for operands and attributes.
   Status InCallersWords(const Status& s) const {
     const OpsnnFunction& f = call_.function();
     std::string text = s.message();
-    const std::string prefix = op_call_.op->name + ": ";
+    const std::string prefix = op_call_->op->name + ": ";
     if (text.compare(0, prefix.size(), prefix) == 0) text.erase(0, prefix.size());
     for (const op::AclnnBind& b : f.declaration->bind) {
       for (const char* what : {"attribute ", "input "}) {
@@ -84,60 +110,87 @@ class Builder {
     return OkStatus();
   }
 
+  // Where several operators run, an output that is also an input must not change before the last has read it:
+  // it is computed in the workspace, in the strides of the tensor.
+  Status RedirectAliasedOutputs() {
+    if (same_memory_.empty()) return OkStatus();
+    for (int i = 0; i < static_cast<int>(call_.tensors().size()); ++i) {
+      const TensorArgument& t = call_.tensors()[i];
+      const Param& p = call_.function().params[t.param];
+      if (!p.is_output() || same_memory_[i] == i) continue;
+      const op::TensorDesc d = call_.Desc(i);
+      const Place place{Place::kWorkspace, 0, Reserve(t.footprint.high - t.footprint.low)};
+      redirected_.emplace_back(i, place);
+      if (p.dir == op::ParamDir::kInOut) {
+        OPSNN_RETURN_IF_ERROR(AddCopy(d, {Place::kTensor, i, 0}, d, place));
+      }
+    }
+    return OkStatus();
+  }
+
   static void TrimAbsent(std::vector<Operand>* operands) {
-    while (!operands->empty() && operands->back().tensor < 0) operands->pop_back();
+    while (!operands->empty() && !operands->back().given()) operands->pop_back();
   }
 
   bool AnyStrided() const {
-    auto strided = [](const Operand& o) { return o.tensor >= 0 && !o.desc.IsContiguous(); };
-    return std::any_of(op_call_.inputs.begin(), op_call_.inputs.end(), strided) ||
-           std::any_of(op_call_.outputs.begin(), op_call_.outputs.end(), strided);
+    auto strided = [](const Operand& o) { return o.given() && !o.desc.IsContiguous(); };
+    return std::any_of(op_call_->inputs.begin(), op_call_->inputs.end(), strided) ||
+           std::any_of(op_call_->outputs.begin(), op_call_->outputs.end(), strided);
+  }
+
+  size_t OwnInputs() const {
+    return op_call_->inputs.size() - std::min<size_t>(op_call_->inputs.size(), op_call_->tail_inputs);
   }
 
   // Infers, then holds the caller's outputs against the result.
   Status InferOutputs() {
     const char* api = call_.function().api;
     std::vector<const op::TensorDesc*> inputs;
-    for (const Operand& o : op_call_.inputs) inputs.push_back(o.tensor < 0 ? nullptr : &o.desc);
+    for (size_t i = 0; i < OwnInputs(); ++i) {
+      const Operand& o = op_call_->inputs[i];
+      inputs.push_back(o.given() ? &o.desc : nullptr);
+    }
     op::InferContext c;
     c.inputs = inputs;
-    c.attrs = &op_call_.attrs;
-    c.num_outputs = static_cast<int>(op_call_.outputs.size());
-    if (Status s = op::Infer(*op_call_.op, c); !s.ok()) return InCallersWords(s);
-    if (c.outputs.size() < op_call_.outputs.size()) {
-      return Errorf(Code::kInternal, "%s: the operator gives %zu of %zu outputs", api, c.outputs.size(),
-                    op_call_.outputs.size());
+    c.attrs = &op_call_->attrs;
+    c.num_outputs = static_cast<int>(op_call_->outputs.size());
+    if (op_call_->op->tail_is_program) {  // described by whoever made the program
+      for (const Operand& o : op_call_->outputs) c.outputs.push_back(o.desc);
     }
-    for (size_t i = 0; i < op_call_.outputs.size(); ++i) {
-      Operand& o = op_call_.outputs[i];
+    if (Status s = op::Infer(*op_call_->op, c); !s.ok()) return InCallersWords(s);
+    if (c.outputs.size() < op_call_->outputs.size()) {
+      return Errorf(Code::kInternal, "%s: the operator gives %zu of %zu outputs", api, c.outputs.size(),
+                    op_call_->outputs.size());
+    }
+    for (size_t i = 0; i < op_call_->outputs.size(); ++i) {
+      Operand& o = op_call_->outputs[i];
       const op::TensorDesc& inferred = c.outputs[i];
-      if (o.tensor < 0) {  // not wanted, but one behind it is: computed into the workspace
+      if (!o.given()) {  // not wanted, but one behind it is: computed into the workspace
         o.desc = inferred;
         continue;
       }
-      const std::string name = call_.NameOf(o.tensor);
+      const std::string name = o.tensor >= 0 ? call_.NameOf(o.tensor) : std::string("an intermediate result");
       if (!(o.desc.dims == inferred.dims)) {
         return InvalidArgument("%s: %s has shape %s; allowed: %s, the shape of the result", api, name.c_str(),
                                ToString(o.desc.dims).c_str(), ToString(inferred.dims).c_str());
       }
-      if (o.desc.dtype != inferred.dtype &&
-          !(op_call_.converts_output && CanCast(inferred.dtype, o.desc.dtype))) {
+      if (o.desc.dtype == inferred.dtype || op_call_->tail) continue;
+      if (!(op_call_->converts_output && CanCast(inferred.dtype, o.desc.dtype))) {
         return InvalidArgument(
             "%s: %s has dtype %s; allowed: %s%s", api, name.c_str(), Name(o.desc.dtype), Name(inferred.dtype),
-            op_call_.converts_output ? ", or a type that it can be cast to" : ", the dtype of the result");
+            op_call_->converts_output ? ", or a type that it can be cast to" : ", the dtype of the result");
       }
     }
     return OkStatus();
   }
 
-  size_t Reserve(const op::TensorDesc& d) {
+  size_t Reserve(int64_t bytes) {
     const size_t offset = temporaries_;
-    const size_t bytes = static_cast<size_t>(StoredElements(d.dims, d.layout)) * SizeOf(d.dtype);
-    temporaries_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    temporaries_ += (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
     return offset;
   }
 
-  // A step that copies between two views of the same dims and dtype.
+  // A step that copies between two views of the same dims, converting where the dtypes differ.
   Status AddCopy(const op::TensorDesc& from, Place from_place, const op::TensorDesc& to, Place to_place) {
     ProgramBuilder b;
     b.Output(b.Unary(StageOp::kCopy, b.Input(ComputeTypeOf(from.dtype))));
@@ -148,60 +201,86 @@ class Builder {
     return OkStatus();
   }
 
-  static Place TensorPlace(int tensor) { return {Place::kTensor, tensor, 0}; }
   static Place WorkspacePlace(size_t offset) { return {Place::kWorkspace, 0, offset}; }
 
-  bool IsAlsoInput(int tensor) const {
-    const int same = same_memory_.empty() ? tensor : same_memory_[tensor];
-    return std::any_of(op_call_.inputs.begin(), op_call_.inputs.end(), [&](const Operand& o) {
-      return o.tensor >= 0 && (o.tensor == tensor || o.tensor == same);
+  // Where an operand lies, and in which dtype.
+  DType StoredDType(const Operand& o) const {
+    if (o.tensor >= 0) return *DTypeFromAcl(call_.tensors()[o.tensor].object->acl_dtype);
+    return o.temp >= 0 ? whole_.temps[o.temp].dtype : o.desc.dtype;
+  }
+  Place PlaceOf(const Operand& o) {
+    if (!o.given()) return {};
+    if (o.desc.constant) {
+      constants_.push_back(o.desc.constant);
+      return {Place::kConstant, static_cast<int>(constants_.size()) - 1, 0};
+    }
+    const size_t bytes = static_cast<size_t>(o.offset) * SizeOf(StoredDType(o));
+    if (o.temp >= 0) return WorkspacePlace(temp_offsets_[o.temp] + bytes);
+    for (const auto& [tensor, place] : redirected_) {
+      if (tensor == o.tensor) return WorkspacePlace(place.offset + bytes);
+    }
+    return {Place::kTensor, o.tensor, bytes};
+  }
+
+  bool IsAlsoInput(const Operand& output) const {
+    if (output.tensor < 0) return false;
+    const int same = same_memory_.empty() ? output.tensor : same_memory_[output.tensor];
+    return std::any_of(op_call_->inputs.begin(), op_call_->inputs.end(), [&](const Operand& o) {
+      return o.tensor >= 0 && (o.tensor == output.tensor || o.tensor == same);
     });
   }
 
   // copy_strided: operands that are not contiguous go through copies; copy_aliased: so do outputs that are
   // inputs as well.
   Status PlanSteps(bool copy_strided, bool copy_aliased) {
-    steps_.clear();
-    temporaries_ = 0;
     Step main;
     std::vector<op::TensorDesc> input_descs, output_descs;
-    for (const Operand& o : op_call_.inputs) {
+    for (const Operand& o : op_call_->inputs) {
       input_descs.push_back(o.desc);
-      main.inputs.push_back(o.tensor < 0 ? Place{} : TensorPlace(o.tensor));
-      if (o.tensor < 0 || !copy_strided || o.desc.IsContiguous()) continue;
+      main.inputs.push_back(PlaceOf(o));
+      const bool convert = StoredDType(o) != o.desc.dtype;
+      if (!o.given() || (!convert && (!copy_strided || o.desc.IsContiguous()))) continue;
+      op::TensorDesc from = o.desc;
+      from.dtype = StoredDType(o);
       input_descs.back() = Contiguous(o.desc);
-      main.inputs.back() = WorkspacePlace(Reserve(o.desc));
-      OPSNN_RETURN_IF_ERROR(AddCopy(o.desc, TensorPlace(o.tensor), input_descs.back(), main.inputs.back()));
+      const Place copied = WorkspacePlace(Reserve(BytesOf(input_descs.back())));
+      OPSNN_RETURN_IF_ERROR(AddCopy(from, main.inputs.back(), input_descs.back(), copied));
+      main.inputs.back() = copied;
     }
     std::vector<size_t> copied_out;
-    for (size_t i = 0; i < op_call_.outputs.size(); ++i) {
-      const Operand& o = op_call_.outputs[i];
-      const bool wanted = o.tensor >= 0;
+    for (size_t i = 0; i < op_call_->outputs.size(); ++i) {
+      const Operand& o = op_call_->outputs[i];
       const bool copy =
-          wanted && ((copy_strided && !o.desc.IsContiguous()) || (copy_aliased && IsAlsoInput(o.tensor)));
-      output_descs.push_back(wanted && !copy ? o.desc : Contiguous(o.desc));
-      main.outputs.push_back(wanted && !copy ? TensorPlace(o.tensor) : WorkspacePlace(Reserve(o.desc)));
+          o.given() && (StoredDType(o) != o.desc.dtype || (copy_strided && !o.desc.IsContiguous()) ||
+                        (copy_aliased && IsAlsoInput(o)));
+      const bool direct = o.given() && !copy;
+      output_descs.push_back(direct ? o.desc : Contiguous(o.desc));
+      main.outputs.push_back(direct ? PlaceOf(o) : WorkspacePlace(Reserve(BytesOf(output_descs.back()))));
       if (copy) copied_out.push_back(i);
     }
     std::vector<const op::TensorDesc*> inputs;
     for (size_t i = 0; i < input_descs.size(); ++i) {
-      inputs.push_back(op_call_.inputs[i].tensor < 0 ? nullptr : &input_descs[i]);
+      inputs.push_back(op_call_->inputs[i].given() ? &input_descs[i] : nullptr);
     }
     op::PlanContext c;
-    c.inputs = inputs;
+    c.inputs = op::InputDescs(inputs).first(OwnInputs());
     c.outputs = output_descs;
-    c.attrs = &op_call_.attrs;
-    OPSNN_ASSIGN_OR_RETURN(main.kernel, op::Plan(*op_call_.op, c));
+    c.attrs = &op_call_->attrs;
+    c.tail = op_call_->tail.get();
+    c.tail_inputs = op::InputDescs(inputs).subspan(OwnInputs());
+    OPSNN_ASSIGN_OR_RETURN(main.kernel, op::Plan(*op_call_->op, c));
     const std::vector<Place> results = main.outputs;
     steps_.push_back(std::move(main));
     for (size_t i : copied_out) {
-      const Operand& o = op_call_.outputs[i];
-      OPSNN_RETURN_IF_ERROR(AddCopy(output_descs[i], results[i], o.desc, TensorPlace(o.tensor)));
+      const Operand& o = op_call_->outputs[i];
+      op::TensorDesc to = o.desc;
+      to.dtype = StoredDType(o);
+      OPSNN_RETURN_IF_ERROR(AddCopy(output_descs[i], results[i], to, PlaceOf(o)));
     }
     return OkStatus();
   }
 
-  Result<std::shared_ptr<const CallPlan>> Finish() {
+  Result<std::shared_ptr<const CallPlan>> Finish(const std::vector<OpCall*>& calls) {
     auto plan = std::make_shared<CallPlan>();
     size_t kernel_bytes = 0;
     for (Step& s : steps_) {
@@ -212,23 +291,39 @@ class Builder {
     if (plan->workspace_bytes)
       plan->workspace_bytes += kAlignment;  // the caller's pointer may be less aligned
     plan->needs_data.assign(call_.tensors().size(), false);
-    for (const auto* operands : {&op_call_.inputs, &op_call_.outputs}) {
-      for (const Operand& o : *operands) {
-        if (o.tensor >= 0 && NumElements(o.desc.dims) > 0) plan->needs_data[o.tensor] = true;
+    for (const OpCall* c : calls) {
+      for (const auto* operands : {&c->inputs, &c->outputs}) {
+        for (const Operand& o : *operands) {
+          if (o.tensor >= 0 && NumElements(o.desc.dims) > 0) plan->needs_data[o.tensor] = true;
+        }
       }
     }
     plan->steps = std::move(steps_);
+    plan->constants = std::move(constants_);
     return std::shared_ptr<const CallPlan>(std::move(plan));
   }
 
   const Call& call_;
   const std::vector<int>& same_memory_;
-  OpCall op_call_;
+  OpCall whole_;
+  OpCall* op_call_ = nullptr;  // the one being planned
   std::vector<Step> steps_;
+  std::vector<ConstTensor> constants_;
+  std::vector<size_t> temp_offsets_;
+  std::vector<std::pair<int, Place>> redirected_;  // outputs that are computed in the workspace
   size_t temporaries_ = 0;
 };
 
 }  // namespace
+
+Operand OpCall::Temp(DType dtype, const Dims& dims) {
+  Operand o;
+  o.desc.dtype = dtype;
+  o.desc.dims = dims;
+  o.temp = static_cast<int>(temps.size());
+  temps.push_back(o.desc);
+  return o;
+}
 
 bool CanCast(DType from, DType to) { return KindRank(to) >= KindRank(from); }
 
