@@ -32,6 +32,15 @@ constexpr Pass kPreparePasses[] = {
     {"transdata_merge", false, false, TransDataMerge},
 };
 
+struct PassFault {
+  std::string pass;
+  std::function<void(Graph&)> fault;
+};
+PassFault& Fault() {
+  static auto* f = new PassFault;
+  return *f;
+}
+
 void Count(std::vector<PassStat>* stats, const char* name, int matches, int effects) {
   const auto it =
       std::find_if(stats->begin(), stats->end(), [&](const PassStat& s) { return s.name == name; });
@@ -44,6 +53,10 @@ void Count(std::vector<PassStat>* stats, const char* name, int matches, int effe
 }
 
 }  // namespace
+
+void SetPassFaultForTest(const std::string& pass, std::function<void(Graph&)> fault) {
+  Fault() = {pass, std::move(fault)};
+}
 
 std::span<const Pass> LoadPasses() { return kLoadPasses; }
 std::span<const Pass> PreparePasses() { return kPreparePasses; }
@@ -90,6 +103,7 @@ Status RunPasses(std::span<const Pass> passes, const std::string& off, Graph& g,
     if (p.changes_bits && c.policy == NumericsPolicy::kExact) continue;
     c.matches = c.effects = 0;
     OPSNN_RETURN_IF_ERROR(p.run(g, c).WithContext(std::string("graph pass ") + p.name));
+    if (Fault().pass == p.name) Fault().fault(g);
     Count(stats, p.name, c.matches, c.effects);
     if (c.effects > 0) OPSNN_RETURN_IF_ERROR(g.Sort().WithContext(std::string("graph pass ") + p.name));
   }

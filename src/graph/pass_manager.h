@@ -6,6 +6,7 @@
 #ifndef OPSNN_GRAPH_PASS_MANAGER_H_
 #define OPSNN_GRAPH_PASS_MANAGER_H_
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,10 @@ Status CheckPassNames(const std::string& list);
 // Runs the passes that are not off. Statistics of passes of the same name add up.
 Status RunPasses(std::span<const Pass> passes, const std::string& off, Graph& g, PassContext& c,
                  std::vector<PassStat>* stats);
+
+// For tests of verify: `fault` runs on the graph after every run of the pass, as if the pass had done it. An
+// empty name takes it back. Not for use while other threads load or prepare models.
+void SetPassFaultForTest(const std::string& pass, std::function<void(Graph&)> fault = nullptr);
 
 }  // namespace opsnn::graph
 

@@ -103,15 +103,15 @@ uint64_t Program::Hash() const {
       add(bits);
     }
   }
-  add(outputs.size());
+  add(outputs.size() << 1 | exact);
   for (SlotId o : outputs) add(o);
   h = (h ^ (h >> 33)) * 0xFF51AFD7ED558CCDu;
   return h ^ (h >> 33);
 }
 
 bool operator==(const Program& a, const Program& b) {
-  if (a.num_inputs != b.num_inputs || a.outputs != b.outputs || a.slots.size() != b.slots.size() ||
-      a.stages.size() != b.stages.size()) {
+  if (a.num_inputs != b.num_inputs || a.exact != b.exact || a.outputs != b.outputs ||
+      a.slots.size() != b.slots.size() || a.stages.size() != b.stages.size()) {
     return false;
   }
   for (size_t i = 0; i < a.slots.size(); ++i) {
@@ -228,6 +228,7 @@ Result<Program> Join(const Program& first, int output, const Program& second, in
   }
   Program out;
   out.num_inputs = static_cast<int>(inputs);
+  out.exact = first.exact || second.exact;
   std::vector<SlotId> map1(first.slots.size()), map2(second.slots.size());
   auto add = [&out](const Slot& s) {
     out.slots.push_back(s);

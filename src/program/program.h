@@ -44,6 +44,9 @@ ComputeType ComputeTypeOf(DType storage);
   X(Softplus, "softplus", 1, 30) X(Mish, "mish", 1, 40)                              \
   X(Floor, "floor", 1, 1) X(Ceil, "ceil", 1, 1) X(Round, "round", 1, 1) /* to even */ \
   X(Trunc, "trunc", 1, 1) X(Sin, "sin", 1, 20) X(Cos, "cos", 1, 20)                  \
+  X(Tan, "tan", 1, 42) X(Asin, "asin", 1, 20) X(Acos, "acos", 1, 24)                 \
+  X(Atan, "atan", 1, 24) X(Sinh, "sinh", 1, 30) X(Cosh, "cosh", 1, 22)               \
+  X(Asinh, "asinh", 1, 40) X(Acosh, "acosh", 1, 40) X(Atanh, "atanh", 1, 36)         \
   X(Affine, "affine", 1, 2)           /* imm0 * x + imm1, product rounded first */   \
   X(Not, "not", 1, 1) X(IsNan, "is_nan", 1, 1) X(IsInf, "is_inf", 1, 2)              \
   X(Const, "const", 0, 0)             /* every value = imm0 */                       \
@@ -53,6 +56,9 @@ ComputeType ComputeTypeOf(DType storage);
   X(Add, "add", 2, 1) X(Sub, "sub", 2, 1) X(Mul, "mul", 2, 1) X(Div, "div", 2, 5)    \
   X(Pow, "pow", 2, 45) X(Max, "max", 2, 1) X(Min, "min", 2, 1) X(Mod, "mod", 2, 10)  \
   X(PRelu, "prelu", 2, 3)             /* x >= 0 ? x : slope * x */                   \
+  /* on integers; floats are truncated. A shift by the width or more gives 0 */      \
+  X(BitAnd, "bit_and", 2, 1) X(BitOr, "bit_or", 2, 1) X(BitXor, "bit_xor", 2, 1)     \
+  X(ShiftLeft, "shift_left", 2, 2) X(ShiftRight, "shift_right", 2, 2)                \
   X(Equal, "equal", 2, 1) X(Less, "less", 2, 1) X(LessEqual, "less_equal", 2, 1)     \
   X(Greater, "greater", 2, 1) X(GreaterEqual, "greater_equal", 2, 1)                 \
   X(And, "and", 2, 1) X(Or, "or", 2, 1) X(Xor, "xor", 2, 1)                          \
@@ -99,6 +105,9 @@ struct Program {
   std::vector<Slot> slots;    // inputs first
   std::vector<Stage> stages;  // in execution order
   std::vector<SlotId> outputs;
+  // Every stage keeps its own rounding: the engine may merge stages but not rewrite them into others. Set for
+  // chains under the exact policy.
+  bool exact = false;
 
   bool HasRowReduction() const;
   bool IsF32Pointwise() const;  // every slot f32, no reduction: may run as a cube epilogue

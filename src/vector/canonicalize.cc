@@ -15,6 +15,7 @@ class Rewriter {
 
   Program Run() {
     for (Stage& s : p_.stages) {
+      if (p_.exact) break;
       Recount();
       if (s.op == kPow && Constant(s.src[1]) == 2.0) s = Unary(s, kSquare, s.src[0], 0, 0);
       if (p_.slots[s.dst].type != ComputeType::kF32) continue;
@@ -189,6 +190,7 @@ class Rewriter {
     }
     Program out;
     out.num_inputs = p_.num_inputs;
+    out.exact = p_.exact;
     std::vector<SlotId> moved(p_.slots.size(), kNoSlot);
     for (int i = 0; i < p_.num_inputs; ++i) moved[i] = static_cast<SlotId>(i);
     out.slots.assign(p_.slots.begin(), p_.slots.begin() + p_.num_inputs);

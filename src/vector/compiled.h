@@ -56,8 +56,8 @@ class CompiledProgram {
 
 // Rewrites decomposed forms to single stages: x * clip(x / 6 + 1/2, 0, 1), x * clip(x + 3, 0, 6) / 6 and
 // x * hard_sigmoid(x) become hard_swish, x * sigmoid(x) becomes silu, x / 2 * (1 + erf(x / sqrt 2)) becomes
-// gelu_erf, pow(x, 2) becomes square, unread stages go away. Compile and SplitEpilogue both start from it, so
-// that an epilogue equals the same program run on its own.
+// gelu_erf, pow(x, 2) becomes square (not where the program is exact); unread stages go away. Compile and
+// SplitEpilogue both start from it, so that an epilogue equals the same program run on its own.
 Program Canonicalize(const Program& p);
 
 // Runs the compiled program over rows x cols, in blocks whose live values fit L1.

@@ -41,6 +41,7 @@ void BuildRest(const Program& p, const std::vector<bool>& taken, SlotId block, E
   }
   std::vector<SlotId> moved(p.slots.size(), kNoSlot);
   Program& rest = split.rest_program;
+  rest.exact = p.exact;
   auto add = [&](SlotId from) {
     moved[from] = static_cast<SlotId>(rest.slots.size());
     rest.slots.push_back(p.slots[from]);

@@ -122,6 +122,16 @@ TEST(SplitEpilogue, DecomposedActivations) {
     expect(std::move(b).Build(), RegAct::kGeluErf, "gelu, halved first");
   }
   {
+    ProgramBuilder b;  // keeps the rounding of every stage
+    const SlotId x = b.Input();
+    const SlotId gate = b.Unary(kClip, b.Binary(kAdd, x, b.Const(3)), 0, 6);
+    b.Output(b.Binary(kDiv, b.Binary(kMul, x, gate), b.Const(6)));
+    Program p = std::move(b).Build();
+    p.exact = true;
+    EXPECT_EQ(SplitEpilogue(p, std::vector<bool>(1, false)).act, RegAct::kNone);
+    EXPECT_EQ(Canonicalize(p), p);
+  }
+  {
     ProgramBuilder b;  // not a hard swish: the gate belongs to another value
     const SlotId x = b.Input(), other = b.Input();
     b.Output(b.Binary(kMul, x, b.Unary(kHardSigmoid, other, 1.0 / 6, 0.5)));

@@ -122,6 +122,7 @@ Program ChainBuilder::Build(ValueId output) const {
     p.stages.push_back(s);
   }
   p.outputs.push_back(number[slot_of_.at(output)]);
+  p.exact = policy_ == NumericsPolicy::kExact;
   return p;
 }
 
