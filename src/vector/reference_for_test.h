@@ -75,6 +75,24 @@ inline double RefUnary(StageOp op, bool integer, double x, double i0, double i1)
       return cast(std::sin(x));
     case StageOp::kCos:
       return cast(std::cos(x));
+    case StageOp::kTan:
+      return cast(std::tan(x));
+    case StageOp::kAsin:
+      return cast(std::asin(x));
+    case StageOp::kAcos:
+      return cast(std::acos(x));
+    case StageOp::kAtan:
+      return cast(std::atan(x));
+    case StageOp::kSinh:
+      return cast(std::sinh(x));
+    case StageOp::kCosh:
+      return cast(std::cosh(x));
+    case StageOp::kAsinh:
+      return cast(std::asinh(x));
+    case StageOp::kAcosh:
+      return cast(std::acosh(x));
+    case StageOp::kAtanh:
+      return cast(std::atanh(x));
     case StageOp::kAffine:
       return i0 * x + i1;
     case StageOp::kNot:
@@ -92,6 +110,7 @@ inline double RefStage(StageOp op, bool integer, double x, double y, double z, d
   if (Info(op).arity == 1) return RefUnary(op, integer, x, i0, i1);
   auto cast = [integer](double v) { return integer && !std::isnan(v) ? std::trunc(v) : integer ? 0.0 : v; };
   const bool nan = std::isnan(x) || std::isnan(y);
+  auto whole = [](double v) { return static_cast<int>(v); };
   switch (op) {
     case StageOp::kAdd:
       return x + y;
@@ -111,6 +130,16 @@ inline double RefStage(StageOp op, bool integer, double x, double y, double z, d
       return !integer ? std::fmod(x, y) : y == 0 ? 0 : x - y * std::floor(x / y);
     case StageOp::kPRelu:
       return x >= 0 ? x : y * x;
+    case StageOp::kBitAnd:
+      return whole(x) & whole(y);
+    case StageOp::kBitOr:
+      return whole(x) | whole(y);
+    case StageOp::kBitXor:
+      return whole(x) ^ whole(y);
+    case StageOp::kShiftLeft:
+      return whole(y) < 0 || whole(y) >= 32 ? 0 : std::ldexp(whole(x), whole(y));
+    case StageOp::kShiftRight:
+      return whole(y) < 0 || whole(y) >= 32 ? 0 : std::floor(std::ldexp(whole(x), -whole(y)));
     case StageOp::kEqual:
       return x == y;
     case StageOp::kLess:

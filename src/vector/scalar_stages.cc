@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "vector/bit_stages.h"
 #include "vector/convert_scalar.h"
 #include "vector/pass.h"
 
@@ -65,6 +66,24 @@ inline double FloatFn(StageOp op, double x, const double* imm) {
       return std::sin(x);
     case kCos:
       return std::cos(x);
+    case kTan:
+      return std::tan(x);
+    case kAsin:
+      return std::asin(x);
+    case kAcos:
+      return std::acos(x);
+    case kAtan:
+      return std::atan(x);
+    case kSinh:
+      return std::sinh(x);
+    case kCosh:
+      return std::cosh(x);
+    case kAsinh:
+      return std::asinh(x);
+    case kAcosh:
+      return std::acosh(x);
+    case kAtanh:
+      return std::atanh(x);
     default:
       return x;
   }
@@ -182,6 +201,7 @@ inline T Binary(T x, T y) {
   if constexpr (kOp == kMax) return x != x ? x : y != y ? y : x > y ? x : y;
   if constexpr (kOp == kMin) return x != x ? x : y != y ? y : x < y ? x : y;
   if constexpr (kOp == kPRelu) return x >= 0 ? x : Binary<kMul, T>(y, x);
+  if constexpr (kOp >= kBitAnd && kOp <= kShiftRight) return BitStage(kOp, x, y);
   if constexpr (kOp == kEqual) return x == y;
   if constexpr (kOp == kLess) return x < y;
   if constexpr (kOp == kLessEqual) return x <= y;

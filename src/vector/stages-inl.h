@@ -10,6 +10,8 @@
 #include "simd/act-inl.h"
 #include "simd/exp-inl.h"
 #include "simd/pow-inl.h"
+#include "simd/trig-inl.h"
+#include "vector/bit_stages.h"
 #include "vector/pass-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -62,6 +64,15 @@ HWY_INLINE V UnaryStage(D d, V x, float imm0, float imm1) {
   if constexpr (kOp == kTrunc) return hn::Trunc(x);
   if constexpr (kOp == kSin) return Sin(d, x);
   if constexpr (kOp == kCos) return Cos(d, x);
+  if constexpr (kOp == kTan) return Tan(d, x);
+  if constexpr (kOp == kAsin) return Asin(d, x);
+  if constexpr (kOp == kAcos) return Acos(d, x);
+  if constexpr (kOp == kAtan) return Atan(d, x);
+  if constexpr (kOp == kSinh) return Sinh(d, x);
+  if constexpr (kOp == kCosh) return Cosh(d, x);
+  if constexpr (kOp == kAsinh) return Asinh(d, x);
+  if constexpr (kOp == kAcosh) return Acosh(d, x);
+  if constexpr (kOp == kAtanh) return Atanh(d, x);
   if constexpr (kOp == kAffine) return hn::Add(hn::Mul(hn::Set(d, imm0), x), hn::Set(d, imm1));
   if constexpr (kOp == kNot) return BoolToF32(d, hn::Eq(x, hn::Zero(d)));
   if constexpr (kOp == kIsNan) return BoolToF32(d, hn::IsNaN(x));
@@ -81,6 +92,11 @@ HWY_INLINE V BinaryStage(D d, V x, V y) {
   if constexpr (kOp == kMod) {
     return FixLanes(d, x, hn::Eq(hn::Zero(d), hn::Zero(d)), x, y,
                     [](float a, float b) { return std::fmod(a, b); });
+  }
+  // Integers compute in integers; the f32 form is for completeness and takes lane by lane.
+  if constexpr (kOp >= kBitAnd && kOp <= kShiftRight) {
+    return FixLanes(d, x, hn::Eq(hn::Zero(d), hn::Zero(d)), x, y,
+                    [](float a, float b) { return static_cast<float>(vector::BitStage(kOp, a, b)); });
   }
   if constexpr (kOp == kPRelu) return hn::IfThenElse(hn::Ge(x, hn::Zero(d)), x, hn::Mul(y, x));
   if constexpr (kOp == kEqual) return BoolToF32(d, hn::Eq(x, y));
