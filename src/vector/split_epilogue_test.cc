@@ -128,7 +128,7 @@ TEST(SplitEpilogue, DecomposedActivations) {
     b.Output(b.Binary(kDiv, b.Binary(kMul, x, gate), b.Const(6)));
     Program p = std::move(b).Build();
     p.exact = true;
-    EXPECT_EQ(SplitEpilogue(p, std::vector<bool>(1, false)).act, RegAct::kNone);
+    EXPECT_EQ(Split(p).act, RegAct::kNone);
     EXPECT_EQ(Canonicalize(p), p);
   }
   {
