@@ -11,7 +11,8 @@ function(opsnn_operators)
   add_custom_command(
     OUTPUT ${table}
     COMMAND Python3::Interpreter ${generator} ${dir} ${table}
-    DEPENDS ${tomls} ${generator}
+    DEPENDS ${tomls} ${generator} ${PROJECT_SOURCE_DIR}/tools/gen_aclnn.py
+            ${CMAKE_CURRENT_SOURCE_DIR}/capi/data/aclnn_prototypes.jsonl
     COMMENT "Generating the operator table" VERBATIM)
 
   file(GLOB families CONFIGURE_DEPENDS LIST_DIRECTORIES true RELATIVE ${dir} ${dir}/*)

@@ -19,6 +19,7 @@ import re
 import sys
 import tomllib
 
+import gen_aclnn
 import gen_capi_headers as headers
 import gen_capi_shims as shims
 
@@ -64,7 +65,11 @@ def declared_rows(folder, prototypes):
             declaration = tomllib.loads(path.read_text())
         except tomllib.TOMLDecodeError as error:
             fail(f"{path}: {error}")
-        for row in declaration.get("aclnn", []):
+
+        def report(index, key, message, path=path):
+            fail(f"{path}: aclnn[{index}].{key}: {message}")
+
+        for row in gen_aclnn.expand(declaration.get("aclnn", []), prototypes, report):
             check_row(path, row, prototypes)
             if row["api"] in rows:
                 fail(f"{path}: {row['api']} is already served by operator {rows[row['api']]['operator']}")

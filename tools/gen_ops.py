@@ -13,6 +13,8 @@ import re
 import sys
 import tomllib
 
+import gen_aclnn
+
 DTYPES = ["f32", "f64", "f16", "bf16", "s8", "u8", "s16", "s32", "s64", "bool"]  # order of enum DType
 CLASSES = {"matrix": "kMatrix", "vector": "kVector", "data": "kData", "control": "kControl"}
 LAYOUTS = {"logical": "kLogicalOnly", "elementwise": "kElementwise", "accepts": "kAccepts", "prefers": "kPrefers"}
@@ -148,38 +150,69 @@ def read_params(r, key):
     return params
 
 
-def read_aclnn(r, op):
+def read_set(c, op):
+    """Attributes that the function fixes: name -> (type, value)."""
+    fixed = []
+    kinds = {a["name"]: a["type"] for a in op["attrs"]}
+    for name, value in c.get("set", dict, {}).items():
+        if kinds.get(name) not in ("int", "float", "string"):
+            c.fail("set", f"{name!r} is no int, float or string attribute; attributes: {', '.join(kinds)}")
+        if not fits(kinds[name], value):
+            c.fail("set", f"{name} got {value!r}, which is not of type {kinds[name]}")
+        fixed.append((name, kinds[name], value))
+    return fixed
+
+
+def read_bind(c, op, row, ignore):
     own = [x["name"] for x in op["inputs"] + op["outputs"] + op["attrs"]]
-    for c in r.tables("aclnn"):
+    names = [p["name"] for p in row["params"]]
+    bind = c.get("bind", dict, {})
+    for name in ignore:
+        if name not in names:
+            c.fail("ignore", f"{name!r} is no parameter; parameters: {', '.join(names)}")
+    for operand, param in bind.items():
+        if operand not in own:
+            c.fail("bind", f"{operand!r} is no input, output or attribute; there are: {', '.join(own)}")
+        if param not in names:
+            c.fail("bind", f"{param!r} is no parameter; parameters: {', '.join(names)}")
+    if row["adapter"] and not bind:
+        return []
+    if row["adapter"] or not (bind or row["auto"]):
+        c.fail("bind", "give either bind or adapter")
+    if row["auto"]:
+        bind = gen_aclnn.auto_bind(op, {"params": row["params"], "set": dict.fromkeys(n for n, _, _ in row["set"])},
+                                   bind, ignore)
+    for p in row["params"]:
+        if p["name"] not in bind.values() and p["name"] not in ignore:
+            c.fail("bind", f"parameter {p['name']!r} is bound to nothing")
+    return [(operand, names.index(param)) for operand, param in bind.items()]
+
+
+def read_aclnn(r, op, prototypes):
+    def fail(index, key, message):
+        r.fail(f"aclnn[{index}].{key}", message)
+
+    raw = r.get("aclnn", list, default=[])
+    for i, table in enumerate(gen_aclnn.expand(raw, prototypes, fail)):
+        c = Reader(r.path, table, f"aclnn[{i}]")
         row = {"api": c.get("api", str, required=True), "header": c.get("header", str, required=True),
                "params": read_params(c, "params"), "exec_params": read_params(c, "exec_params"),
-               "adapter": c.get("adapter", str, ""), "bind": [], "dtypes": []}
+               "adapter": c.get("adapter", str, ""), "auto": c.get("auto", bool, False), "dtypes": [],
+               "set": read_set(c, op), "casts": c.get("casts", bool)}
         names = [p["name"] for p in row["params"]]
         if not names:
             c.fail("params", "must not be empty")
+        row["bind"] = read_bind(c, op, row, c.get("ignore", list, []))
         dtypes = c.get("dtypes", dict, {})
-        bind = c.get("bind", dict, {})
         c.done()
         for name, types in dtypes.items():
             if name not in names:
                 c.fail("dtypes", f"{name!r} is no parameter; parameters: {', '.join(names)}")
             row["dtypes"].append((names.index(name), dtype_mask(c, f"dtypes.{name}", types)))
-        for operand, param in bind.items():
-            if operand not in own:
-                c.fail("bind", f"{operand!r} is no input, output or attribute; there are: {', '.join(own)}")
-            if param not in names:
-                c.fail("bind", f"{param!r} is no parameter; parameters: {', '.join(names)}")
-            row["bind"].append((operand, names.index(param)))
-        if bool(bind) == bool(row["adapter"]):
-            c.fail("bind", "give either bind or adapter")
-        if bind:
-            for p in row["params"]:
-                if p["name"] not in bind.values():
-                    c.fail("bind", f"parameter {p['name']!r} is bound to nothing")
         op["aclnn"].append(row)
 
 
-def load(path, root):
+def load(path, root, prototypes):
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
@@ -201,7 +234,7 @@ def load(path, root):
         o = Reader(path, onnx, "onnx")
         op["since"], op["domain"] = o.get("since", int, required=True), o.get("domain", str, "")
         o.done()
-    read_aclnn(r, op)
+    read_aclnn(r, op, prototypes)
     r.done()
     if not path.with_suffix(".cc").exists():
         raise DeclarationError(f"{path}: its source file {path.with_suffix('.cc').name} is missing")
@@ -211,7 +244,8 @@ def load(path, root):
 def load_all(ops_dir):
     """All declarations under ops_dir, sorted by operator name."""
     root = pathlib.Path(ops_dir)
-    ops = sorted((load(p, root) for p in root.rglob("*.toml")), key=lambda op: op["name"])
+    prototypes = gen_aclnn.load_prototypes(root.parent / "capi" / "data" / "aclnn_prototypes.jsonl")
+    ops = sorted((load(p, root, prototypes) for p in root.rglob("*.toml")), key=lambda op: op["name"])
     for a, b in zip(ops, ops[1:]):
         if a["name"] == b["name"]:
             raise DeclarationError(f"{b['file']}: operator: {b['name']} is also declared in {a['file']}")
@@ -277,8 +311,14 @@ class Writer:
         execs = self.array("AclnnParam", f"{name}_exec", [self.param(p) for p in row["exec_params"]])
         dtypes = self.array("AclnnDTypes", f"{name}_dtypes", [f"{{{i}, {m:#06x}}}" for i, m in row["dtypes"]])
         bind = self.array("AclnnBind", f"{name}_bind", [f"{{{quote(o)}, {i}}}" for o, i in row["bind"]])
+        fixed = self.array("AclnnSet", f"{name}_set", [self.fixed(*s) for s in row["set"]])
+        casts = {None: "kDefault", True: "kYes", False: "kNo"}[row["casts"]]
         return (f"{{{quote(row['api'])}, {quote(row['header'])}, {params}, {execs}, {dtypes}, {bind}, "
-                f"{quote(row['adapter'])}}}")
+                f"{quote(row['adapter'])}, {fixed}, AclnnCasts::{casts}}}")
+
+    def fixed(self, attr, kind, value):
+        return (f"{{{quote(attr)}, AttrType::{ATTR_TYPES[kind]}, {value if kind == 'int' else 0}, "
+                f"{number(value) if kind == 'float' else '0.0'}, {quote(value) if kind == 'string' else quote('')}}}")
 
     def operator(self, op):
         k = f"k{op['name']}"

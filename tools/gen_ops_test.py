@@ -65,6 +65,27 @@ class GenOpsTest(unittest.TestCase):
         self.assertEqual(op["outputs"][0]["same_as"], 0)
         self.assertEqual(op["aclnn"][0]["bind"], [("X", 0), ("alpha", 1), ("Y", 2)])
 
+    def test_short_rows_take_the_published_prototype(self):
+        def published(api, params):
+            types = {name: ["FLOAT", "COMPLEX64"] for name, _, direction in params if direction != "attr"}
+            params = [{"name": n, "ctype": c, "dir": d} for n, c, d in params]
+            return {"api": api, "header": "aclnnop/x.h", "params": params, "dtypes": types}
+
+        tensor, scalar = "const aclTensor *", "const aclScalar *"
+        rows = [published("aclnnLeakyRelu", [("self", tensor, "in"), ("slope", scalar, "attr"), ("out", tensor, "out")]),
+                published("aclnnInplaceLeakyRelu", [("selfRef", tensor, "inout"), ("slope", scalar, "attr")])]
+        short = GOOD[:GOOD.index("[[aclnn]]")] + '[[aclnn]]\napi = "aclnnLeakyRelu"\ninplace = true\n'
+        prototypes = {r["api"]: r for r in rows}
+        self.add(short)
+        op = gen_ops.load(self.root / "activation" / "leaky_relu.toml", self.root, prototypes)
+        self.assertEqual([r["api"] for r in op["aclnn"]], list(prototypes))
+        self.assertEqual(op["aclnn"][0]["bind"], [("X", 0), ("alpha", 1), ("Y", 2)])
+        self.assertEqual(op["aclnn"][1]["bind"], [("X", 0), ("alpha", 1), ("Y", 0)])
+        self.assertEqual(op["aclnn"][0]["dtypes"], [(0, 1), (2, 1)])
+        self.add(short.replace("inplace", 'set = {alpha = 0.5}\ninplace'))
+        with self.assertRaisesRegex(gen_ops.DeclarationError, "'slope' is bound to nothing"):
+            gen_ops.load(self.root / "activation" / "leaky_relu.toml", self.root, prototypes)
+
     def test_output_is_deterministic_and_rewritten_only_on_change(self):
         self.add(GOOD)
         out = self.root / "out" / "op_table.cc"

@@ -1,5 +1,9 @@
 // The generic adapter: operands and attributes as the declaration's bind says.
+#include <cstring>
+
 #include "capi/plan.h"
+#include "op/pointwise.h"
+#include "tensor/element.h"
 
 namespace opsnn::capi {
 namespace {
@@ -28,6 +32,11 @@ Status NoNumber(const Call& call, int param, const Scalar& s) {
                          AclTypeName(s.acl_dtype).c_str());
 }
 
+bool IsIntegerScalar(const Scalar& s) {
+  const auto t = DTypeFromAcl(s.acl_dtype);
+  return t && !IsFloat(*t) && s.ToInt();
+}
+
 Status ReadAttr(const Call& call, int param, const op::AttrDecl& decl, op::Attrs* attrs) {
   const Argument& a = call.arguments()[param];
   const ParamKind kind = call.function().params[param].kind;
@@ -41,9 +50,13 @@ Status ReadAttr(const Call& call, int param, const op::AttrDecl& decl, op::Attrs
     }
     case op::AttrType::kFloat: {
       if (scalar && !scalar->ToDouble()) return NoNumber(call, param, *scalar);
-      attrs->Set(decl.name, scalar                       ? *scalar->ToDouble()
-                            : kind == ParamKind::kDouble ? a.raw.d
-                                                         : static_cast<double>(a.raw.i));
+      if (scalar && IsIntegerScalar(*scalar)) {
+        attrs->Set(decl.name, *scalar->ToInt());  // all its bits: a double holds 53
+      } else {
+        attrs->Set(decl.name, scalar                       ? *scalar->ToDouble()
+                              : kind == ParamKind::kDouble ? a.raw.d
+                                                           : static_cast<double>(a.raw.i));
+      }
       return OkStatus();
     }
     case op::AttrType::kString:
@@ -63,6 +76,67 @@ Status ReadAttr(const Call& call, int param, const op::AttrDecl& decl, op::Attrs
   }
 }
 
+// The dtype in which a tensor of type t meets a scalar: its own, unless the scalar is of a higher kind. Then
+// an integer brings its type and a float f32.
+DType MeetScalar(DType t, const Scalar& s) {
+  const auto own = DTypeFromAcl(s.acl_dtype);
+  const DType type = !own ? DType::kS64 : IsFloat(*own) ? DType::kF32 : *own;
+  return CanCast(type, t) ? t : type;
+}
+
+ConstTensor MakeConstant(const Scalar& s, DType t) {
+  auto c = std::make_shared<HostTensor>(t, Dims());
+  if (IsFloat(t) || !IsIntegerScalar(s)) {
+    WriteElement(c->data(), t, *s.ToDouble());
+  } else {
+    const int64_t v = t == DType::kBool ? *s.ToInt() != 0 : *s.ToInt();
+    std::memcpy(c->data(), &v, SizeOf(t));  // narrower types take the low bytes, as a C cast does
+  }
+  return c;
+}
+
+// Scalars that stand for inputs become constants of the type in which all operands meet.
+Status BindScalarInputs(const Call& call, OpCall* out) {
+  const OpsnnFunction& f = call.function();
+  std::vector<DType> types;
+  for (const Operand& o : out->inputs) {
+    if (o.tensor >= 0) types.push_back(o.desc.dtype);
+  }
+  std::vector<std::pair<size_t, const Scalar*>> scalars;
+  for (size_t i = 0; i < out->inputs.size() && i < f.op->declaration->inputs.size(); ++i) {
+    const int param = BoundParam(f, f.op->declaration->inputs[i].name);
+    if (param < 0 || f.params[param].kind != ParamKind::kScalar || !call.arguments()[param].given) continue;
+    const auto* s = static_cast<const Scalar*>(call.arguments()[param].object.get());
+    if (!s->ToDouble()) return NoNumber(call, param, *s);
+    scalars.push_back({i, s});
+  }
+  DType common = types.empty() ? DType::kF32 : op::PromoteTypes(types);
+  for (const auto& [i, s] : scalars) common = MeetScalar(common, *s);
+  for (const auto& [i, s] : scalars) {
+    op::TensorDesc& d = out->inputs[i].desc;
+    d.constant = MakeConstant(*s, common);
+    d.dtype = common;
+  }
+  return OkStatus();
+}
+
+void SetFixed(const OpsnnFunction& f, op::Attrs* attrs) {
+  for (const op::AclnnSet& s : f.declaration->set) {
+    if (s.type == op::AttrType::kInt) attrs->Set(s.attr, s.int_value);
+    if (s.type == op::AttrType::kFloat) attrs->Set(s.attr, s.float_value);
+    if (s.type == op::AttrType::kString) attrs->Set(s.attr, std::string(s.string_value));
+  }
+}
+
+// By default outputs convert where operands promote: several inputs that need not share one dtype.
+bool ConvertsOutput(const OpsnnFunction& f) {
+  if (f.declaration->casts != op::AclnnCasts::kDefault) return f.declaration->casts == op::AclnnCasts::kYes;
+  const auto& inputs = f.op->declaration->inputs;
+  bool same = inputs.size() < 2;
+  for (const op::OperandDecl& in : inputs) same = same || in.same_as >= 0;
+  return f.op->program && !same;
+}
+
 }  // namespace
 
 Status BindFromDeclaration(const Call& call, OpCall& out) {
@@ -71,12 +145,13 @@ Status BindFromDeclaration(const Call& call, OpCall& out) {
   out.op = f.op;
   for (const op::OperandDecl& in : d.inputs) AppendOperands(call, BoundParam(f, in.name), &out.inputs);
   for (const op::OperandDecl& o : d.outputs) AppendOperands(call, BoundParam(f, o.name), &out.outputs);
+  OPSNN_RETURN_IF_ERROR(BindScalarInputs(call, &out));
+  SetFixed(f, &out.attrs);
   for (const op::AttrDecl& attr : d.attrs) {
     const int param = BoundParam(f, attr.name);
     if (param >= 0) OPSNN_RETURN_IF_ERROR(ReadAttr(call, param, attr, &out.attrs));
   }
-  // Functions of several tensors promote; their result is then cast to the output's type.
-  out.converts_output = f.op->program && out.inputs.size() > 1;
+  out.converts_output = ConvertsOutput(f);
   return OkStatus();
 }
 

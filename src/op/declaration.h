@@ -72,6 +72,15 @@ struct AclnnBind {
   const char* operand;  // input, output or attribute of the operator
   int param;
 };
+struct AclnnSet {  // an attribute that the function fixes
+  const char* attr;
+  AttrType type;
+  int64_t int_value;
+  double float_value;
+  const char* string_value;
+};
+// May the output have another dtype than the result, if that casts to it? By default where operands promote.
+enum class AclnnCasts : uint8_t { kDefault, kYes, kNo };
 struct AclnnDecl {
   const char* api;     // "aclnnRelu"
   const char* header;  // "aclnnop/aclnn_relu.h"
@@ -80,6 +89,8 @@ struct AclnnDecl {
   std::span<const AclnnDTypes> dtypes;
   std::span<const AclnnBind> bind;  // empty when an adapter translates
   const char* adapter;
+  std::span<const AclnnSet> set;
+  AclnnCasts casts;
 };
 
 struct Declaration {
