@@ -162,7 +162,8 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   const auto row_fn = OPSNN_TIER_CALL(DepthwiseRowTier);
   const int64_t blocks = (s.c + kC0 - 1) / kC0, in_plane = s.h * s.w * kC0, out_plane = s.oh * s.ow * kC0;
   const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
-  const int64_t per_task = RowsPerTask(s.oh, row_bytes), chunks = (s.oh + per_task - 1) / per_task;
+  const int64_t per_task = RowsPerTask(s.oh, row_bytes, ThreadsAvailable()),
+                chunks = (s.oh + per_task - 1) / per_task;
   ParallelFor(s.n * blocks * chunks, [&](int64_t i, int) {
     const int64_t image_block = i / chunks, b = image_block % blocks, n = image_block / blocks;
     const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, s.oh);

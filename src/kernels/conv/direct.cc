@@ -87,7 +87,7 @@ class DirectRun {
     for (const Phase& p : plan.phases) rows_ = std::max(rows_, p.rows);
     if (first_layer()) {
       padded_w_ = (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1;
-      row_rounds_ = RowsPerTask(s_.oh, RowBytes());
+      row_rounds_ = RowsPerTask(s_.oh, RowBytes(), ThreadsAvailable());
       padded_rows_ = (row_rounds_ - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1;
     }
     step_ = ChooseStep();
@@ -122,6 +122,7 @@ class DirectRun {
   }
   size_t SegmentClass(const OcGroup& g) const { return plan_.variant == Variant::kGrouped ? g.group : 0; }
   void MakeSegments();
+  bool SharesGroups(int threads) const;
   void RunTask(RowRange rows, size_t group_begin, size_t group_end) const;
   // Phases [ph0, ph1), which share their tiles, times groups [g0, g1), which have equally many blocks.
   void RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const;
@@ -175,16 +176,34 @@ void DirectRun::MakeSegments() {
   }
 }
 
+// Threads that share out rows all read every weight, threads that share out output groups all read the whole
+// input: the smaller of the two is read by everybody. That also keeps the tiles of small images whole.
+bool DirectRun::SharesGroups(int threads) const {
+  if (threads == 1 || first_layer() || plan_.variant == Variant::kGrouped) return false;
+  const int64_t input = s_.n * in_blocks_ * kC0 * s_.h * s_.w;
+  return plan_.packed_floats > input && static_cast<int64_t>(plan_.oc_groups.size()) >= threads;
+}
+
 void DirectRun::Run() {
   const int64_t total_rows = first_layer() ? s_.oh : s_.n * rows_;
-  const int64_t per_task = first_layer() ? row_rounds_ : RowsPerTask(total_rows, RowBytes());
-  const int64_t row_tasks = CeilDiv(total_rows, per_task) * (first_layer() ? s_.n : 1);
-  // Few rows (small images): also split the output groups.
   const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
   const int threads = ThreadsAvailable();
+  if (SharesGroups(threads)) {
+    const int64_t per_chunk = RowsPerTask(total_rows, RowBytes(), 1);
+    const int64_t parts = std::min(groups, threads * kTasksPerThread);
+    ParallelFor(parts, [&](int64_t part, int) {
+      for (int64_t row = 0; row < total_rows; row += per_chunk)
+        RunTask({row, std::min(row + per_chunk, total_rows)}, static_cast<size_t>(groups * part / parts),
+                static_cast<size_t>(groups * (part + 1) / parts));
+    });
+    return;
+  }
+  const int64_t per_task = first_layer() ? row_rounds_ : RowsPerTask(total_rows, RowBytes(), threads);
+  const int64_t row_tasks = CeilDiv(total_rows, per_task) * (first_layer() ? s_.n : 1);
+  // Few rows (small images): also split the output groups.
   int64_t splits = 1;
   if (threads > 1 && plan_.variant != Variant::kGrouped)
-    splits = std::min(groups, CeilDiv(threads * 4, row_tasks));
+    splits = std::min(groups, CeilDiv(threads * kTasksPerThread, row_tasks));
   const int64_t chunks = CeilDiv(total_rows, per_task);
   ParallelFor(row_tasks * splits, [&](int64_t i, int) {
     const int64_t task = i / splits, part = i % splits;

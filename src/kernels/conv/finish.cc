@@ -15,7 +15,6 @@ namespace {
 
 // Half of the smallest private L2 in use (1 MiB): the other half is for weights.
 constexpr int64_t kChunkBytes = 512 << 10;
-constexpr int64_t kTasksPerThread = 4;  // enough to even out threads that start late
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -65,9 +64,8 @@ void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int6
   }
 }
 
-int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes) {
+int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads) {
   int64_t rows = std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, row_bytes));
-  const int threads = ThreadsAvailable();
   if (threads > 1) rows = std::min(rows, CeilDiv(total_rows, threads * kTasksPerThread));
   return std::max<int64_t>(1, std::min(rows, total_rows));
 }

@@ -21,7 +21,8 @@ void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int6
 
 // Rows per task: a chunk's input and output should stay in the private L2 cache, and there should be a few
 // tasks per thread. `row_bytes` is what one row of work reads and writes.
-int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes);
+int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads);
+inline constexpr int64_t kTasksPerThread = 4;  // enough to even out threads that start late
 
 // Memory of this thread that lives until the next call; at least `bytes`.
 void* ThreadScratch(size_t bytes);
