@@ -114,6 +114,7 @@ def auto_bind(op, row, bind, ignore):
             result[names.pop(0)] = p["name"]
     outputs = [y["name"] for y in op["outputs"] if y["name"] not in bind]
     for p in row["params"]:
-        if p["dir"] in ("out", "inout") and outputs and p["name"] not in bind.values():
+        bound = [y["name"] for y in op["outputs"] if bind.get(y["name"]) == p["name"]]
+        if p["dir"] in ("out", "inout") and outputs and not bound:
             result[outputs.pop(0)] = p["name"]
     return result

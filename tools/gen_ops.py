@@ -177,7 +177,7 @@ def read_bind(c, op, row, ignore):
             c.fail("bind", f"{param!r} is no parameter; parameters: {', '.join(names)}")
     if row["adapter"] and not bind:
         return []
-    if row["adapter"] or not (bind or row["auto"]):
+    if not (bind or row["auto"]) or (row["adapter"] and not row["auto"]):
         c.fail("bind", "give either bind or adapter")
     if row["auto"]:
         bind = gen_aclnn.auto_bind(op, {"params": row["params"], "set": dict.fromkeys(n for n, _, _ in row["set"])},

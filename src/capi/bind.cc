@@ -1,4 +1,5 @@
 // The generic adapter: operands and attributes as the declaration's bind says.
+#include <algorithm>
 #include <cstring>
 
 #include "capi/plan.h"
@@ -32,6 +33,23 @@ Status NoNumber(const Call& call, int param, const Scalar& s) {
                          AclTypeName(s.acl_dtype).c_str());
 }
 
+// An integer that picks among the values of a string attribute, in their order.
+Status ReadChoice(const Call& call, int param, const op::AttrDecl& decl, op::Attrs* attrs) {
+  const int64_t i = call.arguments()[param].raw.i;
+  const auto n = static_cast<int64_t>(decl.string_values.size());
+  if (i >= 0 && i < n) {
+    attrs->Set(decl.name, std::string(decl.string_values[static_cast<size_t>(i)]));
+    return OkStatus();
+  }
+  std::string allowed;
+  for (int64_t v = 0; v < n; ++v) {
+    allowed += StrFormat("%s%lld (%s)", v ? ", " : "", static_cast<long long>(v),
+                         decl.string_values[static_cast<size_t>(v)]);
+  }
+  return InvalidArgument("%s: %s is %lld; allowed: %s", call.function().api,
+                         call.function().params[param].name, static_cast<long long>(i), allowed.c_str());
+}
+
 bool IsIntegerScalar(const Scalar& s) {
   const auto t = DTypeFromAcl(s.acl_dtype);
   return t && !IsFloat(*t) && s.ToInt();
@@ -60,6 +78,7 @@ Status ReadAttr(const Call& call, int param, const op::AttrDecl& decl, op::Attrs
       return OkStatus();
     }
     case op::AttrType::kString:
+      if (kind == ParamKind::kInt) return ReadChoice(call, param, decl, attrs);
       attrs->Set(decl.name, std::string(static_cast<const char*>(a.raw.p)));
       return OkStatus();
     case op::AttrType::kInts:
@@ -95,6 +114,26 @@ ConstTensor MakeConstant(const Scalar& s, DType t) {
   return c;
 }
 
+// A dtype that the function takes and its operator does not is converted on the way: to a truth value where
+// that is all the operator takes, to a wider integer that holds it, else to f32.
+DType ComputedIn(DType t, op::DTypeMask allowed) {
+  if (op::Contains(allowed, t)) return t;
+  if (allowed == op::DTypeMask{1 << static_cast<int>(DType::kBool)}) return DType::kBool;  // x != 0
+  if (IsFloat(t)) return t;
+  for (DType wider : {DType::kS16, DType::kS32, DType::kS64}) {
+    if (SizeOf(wider) > SizeOf(t) && op::Contains(allowed, wider)) return wider;
+  }
+  return op::Contains(allowed, DType::kF32) ? DType::kF32 : t;
+}
+
+void WidenInputs(const op::Declaration& d, std::vector<Operand>* inputs) {
+  for (size_t i = 0; i < inputs->size(); ++i) {
+    op::TensorDesc& desc = (*inputs)[i].desc;
+    if ((*inputs)[i].tensor >= 0)
+      desc.dtype = ComputedIn(desc.dtype, d.inputs[std::min(i, d.inputs.size() - 1)].dtypes);
+  }
+}
+
 // Scalars that stand for inputs become constants of the type in which all operands meet.
 Status BindScalarInputs(const Call& call, OpCall* out) {
   const OpsnnFunction& f = call.function();
@@ -111,7 +150,8 @@ Status BindScalarInputs(const Call& call, OpCall* out) {
     scalars.push_back({i, s});
   }
   DType common = types.empty() ? DType::kF32 : op::PromoteTypes(types);
-  for (const auto& [i, s] : scalars) common = MeetScalar(common, *s);
+  for (const auto& [i, s] : scalars)
+    common = ComputedIn(MeetScalar(common, *s), f.op->declaration->inputs[i].dtypes);
   for (const auto& [i, s] : scalars) {
     op::TensorDesc& d = out->inputs[i].desc;
     d.constant = MakeConstant(*s, common);
@@ -145,6 +185,7 @@ Status BindFromDeclaration(const Call& call, OpCall& out) {
   out.op = f.op;
   for (const op::OperandDecl& in : d.inputs) AppendOperands(call, BoundParam(f, in.name), &out.inputs);
   for (const op::OperandDecl& o : d.outputs) AppendOperands(call, BoundParam(f, o.name), &out.outputs);
+  WidenInputs(d, &out.inputs);
   OPSNN_RETURN_IF_ERROR(BindScalarInputs(call, &out));
   SetFixed(f, &out.attrs);
   for (const op::AttrDecl& attr : d.attrs) {

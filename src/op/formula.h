@@ -10,6 +10,7 @@
 #define OPSNN_OP_FORMULA_H_
 
 #include <cassert>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,13 @@ class Formula {
   Term Const(double value) { return {this, builder_.Const(value, type_)}; }
   const Attrs& attrs() const { return AttrsOf(context_.attrs); }
   double Attr(const char* name, double fallback) const { return attrs().Float(name, fallback); }
+  // Elements of operator input i; 1 while only dtypes are known.
+  double NumElements(size_t i) const {
+    const bool known = i < context_.inputs.size() && context_.inputs[i] != nullptr;
+    return known ? static_cast<double>(opsnn::NumElements(context_.inputs[i]->dims)) : 1;
+  }
   ComputeType type() const { return type_; }
+  DType dtype() const { return PromoteTypes(context_.input_dtypes); }
   bool is_float() const { return type_ == ComputeType::kF32 || type_ == ComputeType::kF64; }
 
   Term Unary(StageOp op, Term x, double imm0 = 0, double imm1 = 0) {
@@ -121,18 +128,40 @@ inline Term Select(Term condition, double a, Term b) { return condition.formula-
 // min(max(x, lo), hi); NaN stays.
 inline Term Clip(Term x, double lo, double hi) { return x.formula->Unary(StageOp::kClip, x, lo, hi); }
 
+// The largest finite value of a float dtype.
+inline double LargestFinite(DType t) {
+  return t == DType::kF16    ? 65504
+         : t == DType::kBF16 ? 0x1.FEp127
+         : t == DType::kF32  ? static_cast<double>(std::numeric_limits<float>::max())
+                             : std::numeric_limits<double>::max();
+}
+
 // In which type a formula computes and what its result is.
 enum class FormulaType {
   kPromoted,  // the operands' common type
   kFloat,     // the same for floats; integers and bools compute in f32 and give f32
+  kInFloat,   // computes as kFloat; the result has the operands' type again
   kBool,      // the operands' common type; the result is a bool
 };
+
+// For OpDef::check: all inputs have the shape of the first; nothing broadcasts.
+inline Status CheckSameShapes(const InferContext& c) {
+  const TensorDesc& first = *c.inputs[0];
+  for (size_t i = 1; i < c.inputs.size(); ++i) {
+    const TensorDesc* x = c.inputs[i];
+    if (x == nullptr || !x->known_rank || !first.known_rank || x->dims == first.dims) continue;
+    return InvalidArgument("input %zu has shape %s; allowed: %s, the shape of the first", i,
+                           ToString(x->dims).c_str(), ToString(first.dims).c_str());
+  }
+  return OkStatus();
+}
 
 template <typename F>
 void DefineFormula(OpDef& def, F formula, FormulaType type = FormulaType::kPromoted) {
   def.program = [formula, type](const ProgramContext& c) -> Result<Program> {
     const DType promoted = PromoteTypes(c.input_dtypes);
-    const bool to_float = type == FormulaType::kFloat && !IsFloat(promoted);
+    const bool in_float = type == FormulaType::kFloat || type == FormulaType::kInFloat;
+    const bool to_float = in_float && !IsFloat(promoted);
     ProgramBuilder b;
     Formula f(b, c, to_float ? ComputeType::kF32 : ComputeTypeOf(promoted));
     b.Output(f.Finish(formula(f)));

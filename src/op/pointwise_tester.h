@@ -43,6 +43,7 @@ inline double WrapTo(DType t, double x) {
   if (IsFloat(t) || t == DType::kBool || t == DType::kS64 || !std::isfinite(x)) return RoundTo(t, x);
   const double range = std::ldexp(1.0, static_cast<int>(SizeOf(t)) * 8),
                low = Info(t).is_signed ? -range / 2 : 0;
+  x = std::trunc(x);
   return x - range * std::floor((x - low) / range);
 }
 

@@ -7,9 +7,12 @@ OPSNN_DEFINE_OPERATOR(Swish) {
     const SlotId x = b.Input(ComputeTypeOf(c.input_dtypes[0]));
     if (alpha == 1) {
       b.Output(b.Unary(StageOp::kSilu, x));
+    } else if (alpha == 0) {
+      b.Output(b.Binary(StageOp::kMul, x, b.Const(0.5, ComputeTypeOf(c.input_dtypes[0]))));
     } else {
-      const SlotId gate = b.Unary(StageOp::kSigmoid, b.Unary(StageOp::kAffine, x, alpha));
-      b.Output(b.Binary(StageOp::kMul, x, gate));
+      // The stage has the limit 0 at -Inf, where x * sigmoid(alpha * x) is NaN.
+      const SlotId silu = b.Unary(StageOp::kSilu, b.Unary(StageOp::kAffine, x, alpha));
+      b.Output(b.Binary(StageOp::kDiv, silu, b.Const(alpha, ComputeTypeOf(c.input_dtypes[0]))));
     }
     return std::move(b).Build();
   };

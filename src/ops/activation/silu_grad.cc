@@ -1,0 +1,5 @@
+#include "op/formula_math.h"
+
+OPSNN_DEFINE_OPERATOR(SiluGrad) {
+  op::DefineFormula(def, [](op::Formula& f) { return f.In(0) * op::SiluSlope(f.In(1)); });
+}

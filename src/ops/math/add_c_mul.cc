@@ -1,0 +1,5 @@
+#include "op/formula.h"
+
+OPSNN_DEFINE_OPERATOR(AddCMul) {
+  op::DefineFormula(def, [](op::Formula& f) { return f.In(0) + f.In(1) * f.Attr("value", 1) * f.In(2); });
+}
