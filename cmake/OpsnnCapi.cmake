@@ -44,10 +44,13 @@ function(opsnn_capi)
     target_link_libraries(capi_test PRIVATE opsnn_shims)
   endif()
   if(OPSNN_SANITIZE MATCHES "undefined")
-    # C callers may pass any int where an enum is declared; it is checked, not undefined.
+    # C callers may pass any int where an enum is declared; it is checked, not undefined. Linked last, since the
+    # option has to follow the -fsanitize that it narrows.
+    add_library(opsnn_any_enum INTERFACE)
+    target_compile_options(opsnn_any_enum INTERFACE -fno-sanitize=enum)
     foreach(t opsnn_capi opsnn_shims capi_test)
       if(TARGET ${t})
-        target_compile_options(${t} PRIVATE -fno-sanitize=enum)
+        target_link_libraries(${t} PRIVATE opsnn_any_enum)
       endif()
     endforeach()
   endif()

@@ -19,15 +19,17 @@ bool TensorView::IsContiguous() const {
 }
 
 ByteRange TouchedBytes(const TensorView& v) {
-  const char* base = static_cast<const char*>(v.data);
+  // Integers, since views without data are measured too and a null pointer may not be moved.
+  const auto base = reinterpret_cast<intptr_t>(v.data);
+  const auto at = [base](int64_t offset) { return reinterpret_cast<const char*>(base + offset); };
   int64_t lo = 0, hi = 0;
   for (int i = 0; i < v.rank(); ++i) {
-    if (v.dims[i] == 0) return {base, base};
+    if (v.dims[i] == 0) return {at(0), at(0)};
     const int64_t reach = (v.dims[i] - 1) * v.strides[i];
     (reach < 0 ? lo : hi) += reach;
   }
   const int64_t size = static_cast<int64_t>(SizeOf(v.dtype));
-  return {base + lo * size, base + (hi + 1) * size};
+  return {at(lo * size), at((hi + 1) * size)};
 }
 
 TensorView BroadcastTo(const TensorView& v, const Dims& dims) {
