@@ -4,7 +4,8 @@ set -euo pipefail
 case "${1:?usage: install_deps.sh build|models|checks}" in
   build)
     packages=(g++ cmake ninja-build ccache python3 pkg-config libhwy-dev libgtest-dev libbenchmark-dev libprotozero-dev
-              libonnx-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libstb-dev) ;;
+              libonnx-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libstb-dev
+              python3-onnx) ;;
   models) command -v npm >/dev/null && exit 0; packages=(npm) ;;
   checks) packages=(clang-format clang-tidy git) ;;
   *) echo "install_deps.sh: unknown set '$1'; allowed: build, models, checks" >&2; exit 1 ;;

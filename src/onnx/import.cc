@@ -80,11 +80,30 @@ class Importer {
     for (const ValueInfo& info : model_.inputs) {
       if (!seen.insert(info.name).second)
         return InvalidArgument("two inputs are named \"%s\".", info.name.c_str());
-      if (builder_.Has(info.name)) continue;  // an input with a default value: the initializer
+      if (builder_.Has(info.name)) {
+        OPSNN_RETURN_IF_ERROR(AddDefault(info));
+        continue;
+      }
       OPSNN_ASSIGN_OR_RETURN(graph::Value v, InputValue(info));
       graph_.inputs.push_back(graph_.AddValue(std::move(v)));
       OPSNN_RETURN_IF_ERROR(builder_.Define(info.name, graph_.inputs.back()));
     }
+    return OkStatus();
+  }
+
+  // An input with an initializer: it may be fed. Old files list every weight like this.
+  Status AddDefault(const ValueInfo& info) {
+    OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, builder_.Find(info.name));
+    const op::TensorDesc& constant = graph_.values[v].desc;
+    if (info.is_tensor && info.elem_type == 0) {  // no type given: that of the initializer
+      graph_.defaults.push_back({v, {info.name, {constant.dtype, constant.dims}}});
+      return OkStatus();
+    }
+    Result<graph::Value> input = InputValue(info);
+    if (!input.ok() || input->desc.dtype != constant.dtype)
+      return InvalidArgument("input \"%s\" is declared as %s, its initializer is %s.", info.name.c_str(),
+                             DataTypeName(info.elem_type).c_str(), Name(constant.dtype));
+    graph_.defaults.push_back({v, std::move(*input)});
     return OkStatus();
   }
 
@@ -108,9 +127,7 @@ class Importer {
       c.inputs.push_back(v);
     }
     if (!op::FindOperator(c.op_type) || !n.unsupported_attr.empty()) {
-      // Operators that only exist in older opsets are renamed by Normalize; all others must be known.
-      if (c.op_type != "Constant" && c.op_type != "Upsample" && !op::FindOperator(c.op_type))
-        return Unknown(c.op_type);
+      if (!IsReplaced(c.op_type) && !op::FindOperator(c.op_type)) return Unknown(c.op_type);
       if (!n.unsupported_attr.empty())
         return Errorf(Code::kNotImplemented,
                       "attribute \"%s\" is a subgraph, a sparse tensor or a type, which is not supported.",
@@ -122,12 +139,19 @@ class Importer {
     return c.op_type.empty() ? OkStatus() : builder_.Emit(std::move(c), opset_);
   }
 
+  // Operators that Normalize replaces by others; all others must be known.
+  static bool IsReplaced(const std::string& op_type) {
+    for (const char* op : {"CastLike", "Constant", "Scatter", "Upsample"})
+      if (op_type == op) return true;
+    return false;
+  }
+
   // Rules read input 0 and 1 of some operators without asking.
   Status CheckOperands(const Call& c) {
     const bool reads_none = c.op_type == "Constant";
     if (!reads_none && !c.inputs.empty() && c.inputs[0] == graph::kNoValue)
       return InvalidArgument("its first input is missing.");
-    for (const char* op : {"Softmax", "LogSoftmax", "Dropout", "Upsample", "Resize"})
+    for (const char* op : {"Softmax", "LogSoftmax", "Hardmax", "Dropout", "Upsample", "Resize"})
       if (c.op_type == op && c.inputs.empty()) return InvalidArgument("its first input is missing.");
     if (opset_ <= 6 && c.attrs.Has("broadcast") && (c.inputs.size() < 2 || c.inputs[1] == graph::kNoValue))
       return InvalidArgument("its second input is missing.");

@@ -108,6 +108,15 @@ Status CastTo(GraphBuilder&, Call& c, int64_t opset) {
   return OkStatus();
 }
 
+Status CastLike(GraphBuilder& b, Call& c, int64_t) {
+  if (!HasInput(c, 1)) return InvalidArgument("its second input is missing.");
+  c.attrs.Set("to", int64_t{Info(b.Desc(c.inputs[1]).dtype).onnx});
+  c.attrs.Erase("saturate");  // matters for float8 only
+  c.inputs.resize(1);
+  c.op_type = "Cast";
+  return OkStatus();
+}
+
 Status Clip(GraphBuilder& b, Call& c, int64_t) {
   const DType t = InputDType(b, c);
   if (c.attrs.Has("min")) SetInput(c, 1, b.Scalar(c, "min", c.attrs.Float("min", 0), t));
@@ -234,6 +243,23 @@ Status SoftmaxCoerced(GraphBuilder& b, Call& c, int64_t opset) {
   return OkStatus();
 }
 
+Status ScatterRenamed(GraphBuilder&, Call& c, int64_t) {
+  c.op_type = "ScatterElements";
+  return OkStatus();
+}
+
+// Until opset 15 positions were not moved by half a pixel.
+Status RoiAlignFrom10(GraphBuilder&, Call& c, int64_t) {
+  Default(c, "coordinate_transformation_mode", std::string("output_half_pixel"));
+  return OkStatus();
+}
+
+Status GridSampleModes(GraphBuilder&, Call& c, int64_t) {
+  const std::string mode = c.attrs.String("mode", "bilinear");
+  c.attrs.Set("mode", mode == "bilinear" ? std::string("linear") : mode == "bicubic" ? "cubic" : mode);
+  return OkStatus();
+}
+
 struct Rule {
   const char* op;
   int64_t from, to;  // opsets whose models need it
@@ -255,6 +281,7 @@ constexpr Rule kRules[] = {
     {"Gemm", 1, 6, LegacyBroadcast},
     {"BatchNormalization", 1, kForever, BatchNorm},
     {"Cast", 1, kForever, CastTo},
+    {"CastLike", 1, kForever, CastLike},
     {"Clip", 1, 10, Clip},
     {"Dropout", 1, kForever, Dropout},
     {"Pad", 1, 10, PadInputs},
@@ -274,11 +301,16 @@ constexpr Rule kRules[] = {
     {"ReduceLogSum", 1, 17, AxesToInput},
     {"ReduceLogSumExp", 1, 17, AxesToInput},
     {"ReduceSumSquare", 1, 17, AxesToInput},
+    {"RoiAlign", 1, 15, RoiAlignFrom10},
+    {"GridSample", 1, 19, GridSampleModes},
+    {"Scatter", 1, kForever, ScatterRenamed},
     {"Slice", 1, 9, SliceToInputs},
     {"Softmax", 1, 12, SoftmaxCoerced},
     {"Softmax", 13, kForever, SoftmaxAxis},
     {"LogSoftmax", 1, 12, SoftmaxCoerced},
     {"LogSoftmax", 13, kForever, SoftmaxAxis},
+    {"Hardmax", 1, 12, SoftmaxCoerced},
+    {"Hardmax", 13, kForever, SoftmaxAxis},
     {"Split", 1, 12, SplitToInput},
     {"TopK", 1, 9, TopKToInput},
 };
@@ -315,6 +347,10 @@ DType GraphBuilder::DeclaredDType(const op::OpDef& def, const Call& c, size_t i)
   if (def.name == "ConstantOfShape") {
     const ConstTensor t = c.attrs.Tensor("value");
     return t ? t->dtype() : DType::kF32;
+  }
+  for (const char* attr : {"dtype", "output_datatype"}) {
+    if (c.attrs.Has(attr) && i == 0)
+      return DTypeFromOnnx(static_cast<int>(c.attrs.Int(attr, kOnnxBool))).value_or(DType::kF32);
   }
   const auto& outputs = def.declaration->outputs;
   const op::OperandDecl& decl = outputs[std::min(i, outputs.size() - 1)];

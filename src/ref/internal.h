@@ -15,6 +15,7 @@ struct Entry {
 };
 // One table per file.
 std::span<const Entry> PointwiseTable();
+std::span<const Entry> PointwiseMathTable();
 std::span<const Entry> ContractionTable();
 std::span<const Entry> PoolTable();
 std::span<const Entry> NormTable();

@@ -8,8 +8,8 @@ namespace opsnn::ref {
 namespace {
 
 const Entry* Find(std::string_view op) {
-  for (auto table : {PointwiseTable, ContractionTable, PoolTable, NormTable, ReduceTable, DataTable,
-                     IndexTable, ResizeTable}) {
+  for (auto table : {PointwiseTable, PointwiseMathTable, ContractionTable, PoolTable, NormTable, ReduceTable,
+                     DataTable, IndexTable, ResizeTable}) {
     for (const Entry& e : table()) {
       if (e.op == op) return &e;
     }

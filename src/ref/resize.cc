@@ -14,8 +14,11 @@ struct Tap {
 double Source(const std::string& mode, double x, double scale, int64_t in, int64_t out, double roi_lo,
               double roi_hi) {
   if (mode == "asymmetric") return x / scale;
-  if (mode == "align_corners")
-    return out == 1 ? 0 : x * static_cast<double>(in - 1) / static_cast<double>(out - 1);
+  if (mode == "align_corners") {
+    const double length = scale * static_cast<double>(in), whole = static_cast<double>(out);
+    const double exact = std::fabs(length - whole) < 1e-3 ? whole : length;
+    return out == 1 ? 0 : x * static_cast<double>(in - 1) / (exact - 1);
+  }
   if (mode == "pytorch_half_pixel") return out == 1 ? 0 : (x + 0.5) / scale - 0.5;
   if (mode == "half_pixel_symmetric") {
     const double adjust = static_cast<double>(out) / (scale * static_cast<double>(in)),

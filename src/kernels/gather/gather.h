@@ -6,6 +6,7 @@
 #define OPSNN_KERNELS_GATHER_GATHER_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -46,6 +47,20 @@ struct GatherElementsParams {
 };
 Status GatherElements(const GatherElementsParams& p);
 
+enum class ScatterReduction : uint8_t { kAdd, kMul, kMax, kMin };
+
+// dst[i_0, ..., indices[i], ...] = updates[i] with the index in place of i_axis, merged where a reduction is
+// given; in order along every line of the axis, so that of equal indices the last one stays.
+struct ScatterElementsParams {
+  DType dtype = DType::kF32;
+  int axis = 0;
+  Dims dst_dims, index_dims;
+  IndexArray indices;
+  const void* updates = nullptr;
+  void* dst = nullptr;
+};
+Status ScatterElements(const ScatterElementsParams& p, std::optional<ScatterReduction> reduction);
+
 // Slices named by index tuples: for batch b and tuple j, the slice at src[b, t_0, ..., t_{k-1}] where t is
 // indices[b, j, :]. `bounds` are the k dims that the tuple indexes; a slice is what lies below them.
 struct SliceIndexParams {
@@ -60,7 +75,6 @@ Status GatherNd(const SliceIndexParams& p, const void* src, void* dst);
 // Writes updates (batches, tuples, slice) into dst, in order: where a tuple repeats, the last one stays.
 Status ScatterNd(const SliceIndexParams& p, const void* updates, void* dst);
 
-enum class ScatterReduction : uint8_t { kAdd, kMul, kMax, kMin };
 // dst = dst op updates, update after update; halves compute in f32 and round each time, integers wrap, NaN
 // wins max and min. Not for bool.
 Status ScatterNdReduce(const SliceIndexParams& p, DType dtype, ScatterReduction reduction,

@@ -1,8 +1,9 @@
+#include "kernels/gather/scatter_reduce.h"
+
 #include <algorithm>
 #include <type_traits>
 
 #include "base/half.h"
-#include "kernels/gather/gather.h"
 #include "kernels/gather/slice_offset.h"
 
 namespace opsnn::kernels {
@@ -40,7 +41,6 @@ void Reduce(ScatterReduction reduction, const void* update, void* at, int64_t sl
   }
 }
 
-using ReduceFn = void (*)(ScatterReduction, const void*, void*, int64_t);
 // By dtype, in the order of the enum; bool has none.
 constexpr ReduceFn kReduce[kNumDTypes] = {Reduce<float>,   Reduce<double>,  Reduce<F16>,     Reduce<BF16>,
                                           Reduce<int8_t>,  Reduce<uint8_t>, Reduce<int16_t>, Reduce<int32_t>,
@@ -48,10 +48,12 @@ constexpr ReduceFn kReduce[kNumDTypes] = {Reduce<float>,   Reduce<double>,  Redu
 
 }  // namespace
 
+ReduceFn FindReduce(DType dtype) { return kReduce[static_cast<int>(dtype)]; }
+
 Status ScatterNdReduce(const SliceIndexParams& p, DType dtype, ScatterReduction reduction,
                        const void* updates, void* dst) {
   OPSNN_RETURN_IF_ERROR(CheckTuples(p));
-  const ReduceFn reduce = kReduce[static_cast<int>(dtype)];
+  const ReduceFn reduce = FindReduce(dtype);
   for (int64_t t = 0; t < p.batches * p.tuples; ++t) {
     reduce(reduction, static_cast<const char*>(updates) + t * p.slice_bytes,
            static_cast<char*>(dst) + SliceOffset(p, t), p.slice_bytes);

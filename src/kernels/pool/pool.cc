@@ -2,10 +2,13 @@
 #include "kernels/pool/pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/int_math.h"
 #include "base/parallel.h"
+#include "kernels/pool/inside.h"
 #include "kernels/pool/row.h"
 #include "kernels/transpose/tile.h"
 
@@ -14,18 +17,6 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kScratchBytes = 256 << 10;  // a quarter of the smallest private L2 in use
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Window positions [begin, end) of `k`, at first + i * dilation, that lie in [lo, hi).
-struct Window {
-  int64_t begin, end;
-};
-Window Inside(int64_t first, int64_t k, int64_t dilation, int64_t lo, int64_t hi) {
-  const int64_t begin = first >= lo ? 0 : std::min(k, CeilDiv(lo - first, dilation));
-  const int64_t end = first >= hi ? begin : std::min(k, CeilDiv(hi - first, dilation));
-  return {begin, std::max(begin, end)};
-}
 
 class PoolRun {
  public:
@@ -36,27 +27,31 @@ class PoolRun {
       cols_[static_cast<size_t>(ox)] = Count(ox * s.sw - s.pl, s.kw, s.dw, s.w, s.pl, s.pr);
   }
 
-  void Run() const {
+  Status Run() const {
     const int64_t blocks = CeilDiv(s_.c, kC0);
     const int64_t row_bytes = (s_.w * s_.sh + s_.ow) * kC0 * kFloat;
     const int64_t per_task = std::clamp<int64_t>(kScratchBytes / row_bytes, 1, s_.oh);
     const int64_t chunks = CeilDiv(s_.oh, per_task);
+    std::atomic<bool> failed{false};
     ParallelFor(s_.n * blocks * chunks, [&](int64_t i, int) {
       const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, s_.oh);
-      RunRows(i / chunks / blocks, i / chunks % blocks, begin, end);
+      if (!RunRows(i / chunks / blocks, i / chunks % blocks, begin, end)) failed = true;
     });
+    if (!failed) return OkStatus();
+    return Errorf(Code::kRuntime, "pooling: no memory for the copies of image rows.");
   }
 
  private:
   // Positions that the average divides by.
   int64_t Count(int64_t first, int64_t k, int64_t dilation, int64_t size, int64_t before,
                 int64_t after) const {
-    const Window in = s_.include_pad ? Inside(first, k, dilation, -before, size + after)
-                                     : Inside(first, k, dilation, 0, size);
+    const Range in = s_.include_pad ? Inside(first, k, dilation, -before, size + after)
+                                    : Inside(first, k, dilation, 0, size);
     return in.end - in.begin;
   }
 
-  void RunRows(int64_t n, int64_t block, int64_t begin, int64_t end) const {
+  // False when there is no memory for the copies.
+  bool RunRows(int64_t n, int64_t block, int64_t begin, int64_t end) const {
     thread_local AlignedBuffer scratch;
     const int64_t blocks = CeilDiv(s_.c, kC0), lanes = std::min<int64_t>(kC0, s_.c - block * kC0);
     // Input rows that any window of these output rows touches.
@@ -66,6 +61,7 @@ class PoolRun {
     const int64_t out_floats = s_.y_blocked ? 0 : (end - begin) * s_.ow * kC0;
     const size_t bytes = static_cast<size_t>((in_floats + out_floats + s_.ow) * kFloat);
     if (scratch.bytes() < bytes) scratch = AlignedBuffer(bytes);
+    if (scratch.data() == nullptr) return false;
     float* in_copy = scratch.as<float>();
     float* out_copy = in_copy + in_floats;
     float* scale = out_copy + out_floats;
@@ -87,19 +83,24 @@ class PoolRun {
     r.scale = scale;
     for (int64_t oy = begin; oy < end; ++oy) {
       r.iy = oy * s_.sh - s_.pt;
-      const Window rows = Inside(r.iy, s_.kh, s_.dh, 0, s_.h);
+      const Range rows = Inside(r.iy, s_.kh, s_.dh, 0, s_.h);
       r.ky_begin = rows.begin, r.ky_end = rows.end;
       r.y = out + (oy - begin) * s_.ow * kC0;
       if (s_.kind == Kind::kAverage) FillScale(oy, scale);
       RunRow(r);
     }
-    if (s_.y_blocked) return;
+    if (s_.y_blocked) return true;
     float* planes = y_ + (n * s_.c + block * kC0) * s_.oh * s_.ow + begin * s_.ow;
     kernels::Transpose2D({sizeof(float), (end - begin) * s_.ow, lanes, out_copy, kC0 * kFloat, planes,
                           s_.oh * s_.ow * kFloat});
+    return true;
   }
 
   void FillScale(int64_t oy, float* scale) const {
+    if (s_.sum) {
+      std::fill(scale, scale + s_.ow, 1.0f);
+      return;
+    }
     const int64_t rows = Count(oy * s_.sh - s_.pt, s_.kh, s_.dh, s_.h, s_.pt, s_.pb);
     for (int64_t ox = 0; ox < s_.ow; ++ox) {
       const int64_t count = rows * cols_[static_cast<size_t>(ox)];
@@ -115,9 +116,9 @@ class PoolRun {
 
 }  // namespace
 
-void RunPool(const PoolShape& shape, const float* x, float* y) {
-  if (shape.n * shape.c * shape.oh * shape.ow == 0) return;
-  PoolRun(shape, x, y).Run();
+Status RunPool(const PoolShape& shape, const float* x, float* y) {
+  if (shape.n * shape.c * shape.oh * shape.ow == 0) return OkStatus();
+  return PoolRun(shape, x, y).Run();
 }
 
 void RunGlobalPool(Kind kind, int64_t n, int64_t c, int64_t pixels, bool x_blocked, bool y_blocked,

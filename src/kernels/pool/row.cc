@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+
+#include "kernels/pool/inside.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pool/row.cc"
 #include "isa/foreach_target.h"
@@ -38,13 +40,18 @@ void Row(const PoolRow& r) {
   HWY_ALIGN float neutral[kC0];
   std::fill(neutral, neutral + kC0, Neutral<kKind>());
   for (int64_t ox = 0; ox < r.ow; ox += P) {
+    // Kernel columns that meet the image for the last of these pixels or the first: a window much wider than
+    // the image costs no more than the image.
+    const int64_t first = ox * r.sw - r.pl;
+    const int64_t kx_begin = Inside(first + (P - 1) * r.sw, r.kw, r.dw, 0, r.w).begin;
+    const int64_t kx_end = Inside(first, r.kw, r.dw, 0, r.w).end;
     for (int lane = 0; lane < kC0; lane += kLanes) {
       V acc[P];
 #pragma GCC unroll 4
       for (int p = 0; p < P; ++p) acc[p] = hn::Set(d, Neutral<kKind>());
       for (int64_t ky = r.ky_begin; ky < r.ky_end; ++ky) {
         const float* row = r.x + (r.iy + ky * r.dh - r.first_row) * r.w * kC0 + lane;
-        for (int64_t kx = 0; kx < r.kw; ++kx) {
+        for (int64_t kx = kx_begin; kx < kx_end; ++kx) {
 #pragma GCC unroll 4
           for (int p = 0; p < P; ++p) {
             const int64_t ix = (ox + p) * r.sw - r.pl + kx * r.dw;

@@ -125,14 +125,32 @@ void ReduceColumns(const ColumnReduce& r, const void* x, void* y) {
     StoreStrip(r, acc, y, y_offset, strip_cols(s));
   };
   const int64_t tasks = outer * strips * parts;
-  const auto run = [&](int64_t t, int) {
-    const int64_t task = t / parts, part = t % parts, s = task % strips;
+  const auto reduce_part = [&](int64_t task, int64_t part, void* acc) {
+    const int64_t s = task % strips;
     const int64_t x_offset =
         OffsetOf(task / strips, r.outer, r.x_outer_strides) + s * kStripCols * r.x_col_stride;
     Strip strip(r, x, x_offset, strip_cols(s));
+    strip.Reduce(std::min(part * part_rows, rows), std::min((part + 1) * part_rows, rows), acc);
+  };
+  if (parts > 1 && !accs) {  // no memory to split: the same parts one after the other
+    for (int64_t task = 0; task < outer * strips; ++task) {
+      alignas(64) char acc[kStripCols * sizeof(double)];
+      alignas(64) char next[kStripCols * sizeof(double)];
+      reduce_part(task, 0, acc);
+      for (int64_t part = 1; part < parts; ++part) {
+        reduce_part(task, part, next);
+        const void* other = next;
+        CombineRows(r.op, r.type, &other, 1, acc, strip_cols(task % strips));
+      }
+      finish(task, acc);
+    }
+    return;
+  }
+  const auto run = [&](int64_t t, int) {
+    const int64_t task = t / parts;
     alignas(64) char local[kStripCols * sizeof(double)];
     void* acc = parts == 1 ? local : accs.as<char>() + t * acc_bytes;
-    strip.Reduce(std::min(part * part_rows, rows), std::min((part + 1) * part_rows, rows), acc);
+    reduce_part(task, t % parts, acc);
     if (parts == 1) finish(task, acc);
   };
   if (outer * rows * r.cols < 2 * kMinTaskElements) {

@@ -1,6 +1,7 @@
 #include "kernels/reduce/column_softmax.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/buffer.h"
 #include "base/parallel.h"
@@ -67,12 +68,13 @@ Result<std::shared_ptr<const ColumnSoftmaxPlan>> ColumnSoftmaxPlan::Make(const C
   return std::shared_ptr<const ColumnSoftmaxPlan>(std::move(plan));
 }
 
-void ColumnSoftmaxPlan::RunStrip(const char* x, char* y, int64_t cols) const {
+bool ColumnSoftmaxPlan::RunStrip(const char* x, char* y, int64_t cols) const {
   const DType dtype = type_ == ComputeType::kF64 ? DType::kF64 : DType::kF32;
   const int64_t row_bytes = strip_cols_ * static_cast<int64_t>(SizeOf(dtype));
   thread_local AlignedBuffer scratch;
   const size_t need = static_cast<size_t>(((p_.log ? 2 : 1) * p_.rows + 3) * row_bytes);
   if (scratch.bytes() < need) scratch = AlignedBuffer(need);
+  if (!scratch) return false;
   char* values = scratch.as<char>();
   char *max = values + p_.rows * row_bytes, *sum = max + row_bytes, *partial = sum + row_bytes;
   // Log-softmax needs x again; else e^(x - max) takes its place.
@@ -97,18 +99,26 @@ void ColumnSoftmaxPlan::RunStrip(const char* x, char* y, int64_t cols) const {
     const BlockArg store_args[] = {exp_tile, sum_row, out};
     vector::RunBlock(*store_, p_.rows, cols, store_args);
   }
+  return true;
 }
 
-void ColumnSoftmaxPlan::Run(const void* x, void* y) const {
+Status ColumnSoftmaxPlan::Run(const void* x, void* y) const {
   const int64_t strips = (p_.cols + strip_cols_ - 1) / strip_cols_;
+  std::atomic<bool> failed{false};
   ParallelFor(NumElements(p_.outer) * strips, [&](int64_t task, int) {
     const int64_t first = task % strips * strip_cols_;
     const int64_t x_off = OffsetOf(task / strips, p_.outer, p_.x_outer_strides) + first * p_.x_col_stride;
     const int64_t y_off = OffsetOf(task / strips, p_.outer, p_.y_outer_strides) + first * p_.y_col_stride;
-    RunStrip(static_cast<const char*>(x) + x_off * static_cast<int64_t>(SizeOf(p_.x_dtype)),
-             static_cast<char*>(y) + y_off * static_cast<int64_t>(SizeOf(p_.y_dtype)),
-             std::min(strip_cols_, p_.cols - first));
+    if (!RunStrip(static_cast<const char*>(x) + x_off * static_cast<int64_t>(SizeOf(p_.x_dtype)),
+                  static_cast<char*>(y) + y_off * static_cast<int64_t>(SizeOf(p_.y_dtype)),
+                  std::min(strip_cols_, p_.cols - first))) {
+      failed = true;
+    }
   });
+  if (failed)
+    return Errorf(Code::kRuntime, "softmax: no memory for columns of %lld rows.",
+                  static_cast<long long>(p_.rows));
+  return OkStatus();
 }
 
 }  // namespace opsnn::kernels

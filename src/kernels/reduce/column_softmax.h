@@ -27,10 +27,10 @@ class ColumnSoftmaxPlan {
  public:
   static Result<std::shared_ptr<const ColumnSoftmaxPlan>> Make(const ColumnSoftmax& params);
   // y may be x with the same strides.
-  void Run(const void* x, void* y) const;
+  Status Run(const void* x, void* y) const;  // kRuntime when there is no memory for a strip
 
  private:
-  void RunStrip(const char* x, char* y, int64_t cols) const;
+  bool RunStrip(const char* x, char* y, int64_t cols) const;
 
   ColumnSoftmax p_;
   int64_t strip_cols_ = 0;

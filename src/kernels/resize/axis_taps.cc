@@ -22,8 +22,11 @@ float SourcePosition(const AxisRule& r, int64_t o) {
     }
     case CoordinateMode::kPytorchHalfPixel:
       return r.out > 1 ? (x + 0.5f) / r.scale - 0.5f : 0.0f;
-    case CoordinateMode::kAlignCorners:
-      return r.out > 1 ? x * (in - 1) / (out - 1) : 0.0f;
+    case CoordinateMode::kAlignCorners: {
+      // The length before it was rounded down to `out`, unless it differs by the rounding of the scale alone.
+      const float length = r.scale * in, exact = std::fabs(length - out) < 1e-3f ? out : length;
+      return r.out > 1 ? x * (in - 1) / (exact - 1) : 0.0f;
+    }
     case CoordinateMode::kAsymmetric:
       return x / r.scale;
     case CoordinateMode::kTfHalfPixelForNearest:

@@ -4,11 +4,10 @@
 #include <cstring>
 
 #include "base/buffer.h"
+#include "base/int_math.h"
 
 namespace opsnn::ops {
 namespace {
-
-size_t AlignUp(size_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
 class MovesKernel : public op::Kernel {
  public:
@@ -193,7 +192,7 @@ op::KernelPtr Staged(const op::PlanContext& c, op::KernelPtr inner) {
                                is_input ? kernels::CopyPlan(e, v.dims, v.strides, dense)
                                         : kernels::CopyPlan(e, v.dims, dense, v.strides),
                                bytes};
-    bytes += AlignUp(v.bytes());
+    bytes += RoundUp(v.bytes(), kAlignment);
     return s;
   };
   for (size_t i = 0; i < c.inputs.size(); ++i) {

@@ -3,21 +3,12 @@
 #include "kernels/gather/gather.h"
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
+#include "ops/index/scatter_reduction.h"
 
 namespace opsnn::ops {
 namespace {
 
 constexpr const char* kOp = "ScatterND";
-
-// nullopt: the updates replace what is there.
-std::optional<kernels::ScatterReduction> FindReduction(const op::Attrs* attrs) {
-  const std::string name = op::AttrsOf(attrs).String("reduction", "none");
-  if (name == "add") return kernels::ScatterReduction::kAdd;
-  if (name == "mul") return kernels::ScatterReduction::kMul;
-  if (name == "max") return kernels::ScatterReduction::kMax;
-  if (name == "min") return kernels::ScatterReduction::kMin;
-  return std::nullopt;
-}
 
 // The dims that updates must have.
 Result<Dims> UpdateDims(const Dims& x, const Dims& indices) {
@@ -35,7 +26,7 @@ Result<Dims> UpdateDims(const Dims& x, const Dims& indices) {
 
 Status Infer(op::InferContext& c) {
   const op::TensorDesc &x = *c.inputs[0], &indices = *c.inputs[1], &updates = *c.inputs[2];
-  if (x.dtype == DType::kBool && FindReduction(c.attrs)) {
+  if (x.dtype == DType::kBool && FindReduction(op::AttrsOf(c.attrs))) {
     return InvalidArgument("%s: data has dtype bool; allowed with a reduction: numbers", kOp);
   }
   if (!x.known_rank) return SetOutput(c, UnknownRank(x.dtype));
@@ -68,7 +59,7 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   }
   p.indices = {nullptr, indices.dtype == DType::kS64, NumElements(indices.dims)};
   const auto run = [p, bytes = x.View(nullptr).bytes(), dtype = x.dtype,
-                    reduction = FindReduction(c.attrs)](const op::RunArgs& args) {
+                    reduction = FindReduction(op::AttrsOf(c.attrs))](const op::RunArgs& args) {
     kernels::SliceIndexParams q = p;
     q.indices.data = args.inputs[1];
     OPSNN_RETURN_IF_ERROR(kernels::CheckTuples(q).WithContext("ScatterND: indices"));

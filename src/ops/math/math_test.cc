@@ -23,6 +23,15 @@ TEST(Math, UnaryMatchesReference) {
       {.op = "Round", .lo = -100, .hi = 100, .ulps = 0},
       {.op = "Sin"},
       {.op = "Cos"},
+      {.op = "Tan", .ulps = 5},
+      {.op = "Asin", .lo = -1, .hi = 1},
+      {.op = "Acos", .lo = -1, .hi = 1},
+      {.op = "Atan", .lo = -30, .hi = 30},
+      {.op = "Sinh", .lo = -9, .hi = 9, .ulps = 5},
+      {.op = "Cosh", .lo = -9, .hi = 9, .ulps = 5},
+      {.op = "Asinh", .lo = -30, .hi = 30},
+      {.op = "Acosh", .lo = 1, .hi = 30},
+      {.op = "Atanh", .lo = -1, .hi = 1},
   };
   for (const PointwiseCase& k : cases) TestPointwise(k, Random());
 }

@@ -1,10 +1,11 @@
 #include "ops/pooling/image_kernel.h"
 
+#include "base/int_math.h"
 #include "vector/run.h"
 
 namespace opsnn::ops {
 
-Status ImageKernel::Bind(const char* name, const op::PlanContext& c, DType compute) {
+Status ImageKernel::Bind(const char* name, const op::PlanContext& c, DType compute, size_t scratch_bytes) {
   constexpr int kBlock = 16;  // what kernels/pool implements
   const op::TensorDesc &x = *c.inputs[0], &y = c.outputs[0];
   for (const op::TensorDesc* d : {&x, &y}) {
@@ -25,8 +26,9 @@ Status ImageKernel::Bind(const char* name, const op::PlanContext& c, DType compu
   y_copy_ = TensorView::Contiguous(nullptr, compute, y_.dims);
   copy_x_ = x_.dtype != compute || !x_.IsContiguous();
   copy_y_ = y_.dtype != compute || !y_.IsContiguous();
-  if (copy_x_) y_offset_ = (x_copy_.bytes() + kAlignment - 1) / kAlignment * kAlignment;
-  workspace_bytes_ = y_offset_ + (copy_y_ ? y_copy_.bytes() : 0);
+  if (copy_x_) y_offset_ = RoundUp(x_copy_.bytes(), kAlignment);
+  scratch_offset_ = y_offset_ + (copy_y_ ? RoundUp(y_copy_.bytes(), kAlignment) : 0);
+  workspace_bytes_ = scratch_offset_ + scratch_bytes;
   return OkStatus();
 }
 
@@ -39,7 +41,8 @@ Status ImageKernel::Run(const op::RunArgs& args) const {
   x_copy.data = args.workspace;
   y_copy.data = static_cast<char*>(args.workspace) + y_offset_;
   if (copy_x_) vector::CopyConvert(x, x_copy);
-  Compute(copy_x_ ? x_copy.data : x.data, copy_y_ ? y_copy.data : y.data);
+  OPSNN_RETURN_IF_ERROR(Compute(copy_x_ ? x_copy.data : x.data, copy_y_ ? y_copy.data : y.data,
+                                static_cast<char*>(args.workspace) + scratch_offset_));
   if (copy_y_) vector::CopyConvert(y_copy, y);
   return OkStatus();
 }

@@ -4,11 +4,16 @@
 
 #include "kernels/pool/pool.h"
 #include "op/operator.h"
+#include "ops/pooling/pool_window.h"
 
 namespace opsnn::ops {
 
 void DefinePool(op::OpDef& def, pool::Kind kind);
+void DefineLpPool(op::OpDef& def);
 void DefineGlobalPool(op::OpDef& def, pool::Kind kind);
+
+// MaxPool whose output Indices is asked for.
+Result<op::KernelPtr> PlanMaxIndices(const op::PlanContext& c, const PoolWindow& w);
 
 }  // namespace opsnn::ops
 

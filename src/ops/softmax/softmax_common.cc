@@ -45,10 +45,7 @@ Program RowProgram(ComputeType type, bool log) {
 class ColumnKernel : public op::Kernel {
  public:
   explicit ColumnKernel(std::shared_ptr<const kernels::ColumnSoftmaxPlan> plan) : plan_(std::move(plan)) {}
-  Status Run(const op::RunArgs& args) const override {
-    plan_->Run(args.inputs[0], args.outputs[0]);
-    return OkStatus();
-  }
+  Status Run(const op::RunArgs& args) const override { return plan_->Run(args.inputs[0], args.outputs[0]); }
   std::string variant() const override { return "column softmax"; }
 
  private:

@@ -1,0 +1,3 @@
+#include "op/pointwise.h"
+
+OPSNN_DEFINE_OPERATOR(BitwiseOr) { DefineBinary(def, StageOp::kBitOr); }

@@ -1,0 +1,171 @@
+// Integer products and convolutions against 64-bit loops.
+#include <algorithm>
+#include <cmath>
+
+#include "op/pointwise_tester.h"
+
+namespace opsnn::op {
+namespace {
+
+using testing::GuardedTensor;
+using testing::Rng;
+using Ints = std::vector<int64_t>;
+
+DType Byte(Rng& rng) { return rng.Chance(0.5) ? DType::kU8 : DType::kS8; }
+
+GuardedTensor Bytes(Rng& rng, DType t, const Dims& dims) {
+  GuardedTensor x(t, dims, &rng, rng.Chance(0.3));
+  std::vector<double> v(static_cast<size_t>(NumElements(dims)));
+  for (double& e : v) e = static_cast<double>(t == DType::kU8 ? rng.Int(0, 255) : rng.Int(-128, 127));
+  x.Set(v);
+  return x;
+}
+
+TEST(MatMulInteger, RandomShapes) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(250)) {
+    const int64_t m = rng.Int(0, 20), n = rng.Int(1, 40),
+                  k = rng.Chance(0.2) ? rng.Int(250, 1100) : rng.Int(0, 60);
+    const int64_t batch = rng.Int(1, 3);
+    const bool batch_a = rng.Chance(0.5), batch_b = rng.Chance(0.5), rows = rng.Chance(0.4),
+               columns = rng.Chance(0.4);
+    const Dims a_dims = batch_a ? Dims{batch, m, k} : Dims{m, k},
+               b_dims = batch_b ? Dims{batch, k, n} : Dims{k, n};
+    const DType ta = Byte(rng), tb = Byte(rng);
+    const GuardedTensor a = Bytes(rng, ta, a_dims), b = Bytes(rng, tb, b_dims);
+    const GuardedTensor za = Bytes(rng, ta, rows ? Dims{m} : Dims{}),
+                        zb = Bytes(rng, tb, columns ? Dims{n} : Dims{});
+    OpTester t("MatMulInteger");
+    t.In(a).In(b).In(za).In(zb);
+    if (rng.Chance(0.3)) t.StridedOutputs(rng);
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    const std::vector<double> x = a.Get(), y = b.Get(), zx = za.Get(), zy = zb.Get();
+    std::vector<double> want;
+    for (int64_t i = 0; i < (batch_a || batch_b ? batch : 1); ++i) {
+      for (int64_t r = 0; r < m; ++r) {
+        for (int64_t c = 0; c < n; ++c) {
+          double sum = 0;
+          for (int64_t l = 0; l < k; ++l) {
+            sum += (x[static_cast<size_t>(((batch_a ? i : 0) * m + r) * k + l)] -
+                    zx[static_cast<size_t>(rows ? r : 0)]) *
+                   (y[static_cast<size_t>(((batch_b ? i : 0) * k + l) * n + c)] -
+                    zy[static_cast<size_t>(columns ? c : 0)]);
+          }
+          want.push_back(sum);
+        }
+      }
+    }
+    ASSERT_EQ(t.Out().Get(), want) << ToString(a_dims) << ToString(b_dims);
+  }
+}
+
+TEST(MatMulInteger, VectorsAndWorstValues) {
+  // K above the exact depth of a part, all products at their largest.
+  GuardedTensor a(DType::kU8, {3000}), b(DType::kS8, {3000}), zb(DType::kS8, {});
+  a.Set(std::vector<double>(3000, 255)), b.Set(std::vector<double>(3000, -128)), zb.Set({127});
+  OpTester t("MatMulInteger");
+  t.In(a).In(b).Absent().In(zb);
+  ASSERT_TRUE(t.Run().ok()) << t.status().message();
+  EXPECT_EQ(t.OutDesc().dims, Dims{});
+  EXPECT_EQ(t.Out().Get(), (std::vector<double>{-3000.0 * 255 * 255}));
+}
+
+TEST(QLinearMatMul, RandomShapes) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(150)) {
+    const int64_t m = rng.Int(1, 9), n = rng.Int(1, 9), k = rng.Int(1, 40);
+    const DType ta = Byte(rng), tb = Byte(rng), ty = Byte(rng);
+    const GuardedTensor a = Bytes(rng, ta, {m, k}), b = Bytes(rng, tb, {k, n});
+    const GuardedTensor za = Bytes(rng, ta, {}), zb = Bytes(rng, tb, {}), zy = Bytes(rng, ty, {});
+    GuardedTensor sa(DType::kF32, {}), sb(DType::kF32, {1}), sy(DType::kF32, {});
+    sa.FillRandom(rng, 0.01, 0.1), sb.FillRandom(rng, 0.01, 0.1), sy.FillRandom(rng, 0.5, 2);
+    OpTester t("QLinearMatMul");
+    t.In(a).In(sa).In(za).In(b).In(sb).In(zb).In(sy).In(zy);
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    const std::vector<double> x = a.Get(), y = b.Get();
+    const double scale = sa.Get()[0] * sb.Get()[0] / sy.Get()[0], lo = ty == DType::kU8 ? 0 : -128;
+    std::vector<double> want;
+    for (int64_t r = 0; r < m; ++r) {
+      for (int64_t c = 0; c < n; ++c) {
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += (x[static_cast<size_t>(r * k + l)] - za.Get()[0]) *
+                 (y[static_cast<size_t>(l * n + c)] - zb.Get()[0]);
+        want.push_back(std::clamp(std::nearbyint(sum * scale) + zy.Get()[0], lo, lo + 255));
+      }
+    }
+    ASSERT_EQ(t.Out().Get(), want);
+  }
+}
+
+TEST(ConvInteger, RandomShapes) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(250)) {
+    const int64_t group = rng.Int(1, 3), ci = rng.Int(1, 12), co = rng.Int(1, 5), n = rng.Int(1, 2);
+    const int64_t kh = rng.Int(1, 3), kw = rng.Int(1, 3), dh = rng.Int(1, 2), dw = rng.Int(1, 2);
+    const int64_t h = rng.Int((kh - 1) * dh + 1, 9), w = rng.Int((kw - 1) * dw + 1, 9), sh = rng.Int(1, 2),
+                  sw = rng.Int(1, 2);
+    const Ints pads = {rng.Int(0, 2), rng.Int(0, 2), rng.Int(0, 2), rng.Int(0, 2)};
+    const bool channels = rng.Chance(0.5), quantised = rng.Chance(0.5), has_bias = rng.Chance(0.5);
+    const DType tx = Byte(rng), tw = Byte(rng), ty = Byte(rng);
+    const GuardedTensor x = Bytes(rng, tx, {n, group * ci, h, w}),
+                        k = Bytes(rng, tw, {group * co, ci, kh, kw});
+    const GuardedTensor zx = Bytes(rng, tx, {}), zw = Bytes(rng, tw, channels ? Dims{group * co} : Dims{}),
+                        zy = Bytes(rng, ty, {});
+    GuardedTensor sx(DType::kF32, {}), sk(DType::kF32, channels ? Dims{group * co} : Dims{}),
+        sy(DType::kF32, {}), bias(DType::kS32, {group * co});
+    sx.FillRandom(rng, 0.01, 0.1), sk.FillRandom(rng, 0.01, 0.1), sy.FillRandom(rng, 0.5, 2),
+        bias.FillRandom(rng, -900, 900);
+    OpTester t(quantised ? "QLinearConv" : "ConvInteger");
+    if (quantised) {
+      t.In(x).In(sx).In(zx).In(k).In(sk).In(zw).In(sy).In(zy);
+      if (has_bias) t.In(bias);
+    } else {
+      t.In(x).In(k).In(zx).In(zw);
+    }
+    t.Attr("group", group).Attr("strides", Ints{sh, sw}).Attr("dilations", Ints{dh, dw}).Attr("pads", pads);
+    if (rng.Chance(0.3)) t.StridedOutputs(rng);
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    const std::vector<double> xv = x.Get(), kv = k.Get(), zk = zw.Get(), scales = sk.Get(), b = bias.Get();
+    const int64_t oh = (h + pads[0] + pads[2] - (kh - 1) * dh - 1) / sh + 1,
+                  ow = (w + pads[1] + pads[3] - (kw - 1) * dw - 1) / sw + 1;
+    ASSERT_EQ(t.OutDesc().dims, (Dims{n, group * co, oh, ow}));
+    std::vector<double> want;
+    for (int64_t i = 0; i < n * group * co * oh * ow; ++i) {
+      const int64_t ox = i % ow, oy = i / ow % oh, o = i / (ow * oh) % (group * co),
+                    image = i / (ow * oh * group * co);
+      double sum = 0;
+      for (int64_t c = 0; c < ci; ++c)
+        for (int64_t a = 0; a < kh; ++a)
+          for (int64_t e = 0; e < kw; ++e) {
+            const int64_t iy = oy * sh - pads[0] + a * dh, ix = ox * sw - pads[1] + e * dw;
+            if (iy < 0 || iy >= h || ix < 0 || ix >= w) continue;
+            sum += (xv[static_cast<size_t>(((image * group * ci + o / co * ci + c) * h + iy) * w + ix)] -
+                    zx.Get()[0]) *
+                   (kv[static_cast<size_t>(((o * ci + c) * kh + a) * kw + e)] -
+                    zk[static_cast<size_t>(channels ? o : 0)]);
+          }
+      if (quantised) {
+        const double scale = sx.Get()[0] * scales[static_cast<size_t>(channels ? o : 0)] / sy.Get()[0];
+        const double lo = ty == DType::kU8 ? 0 : -128;
+        sum = std::clamp(
+            std::nearbyint((sum + (has_bias ? b[static_cast<size_t>(o)] : 0)) * scale) + zy.Get()[0], lo,
+            lo + 255);
+      }
+      want.push_back(sum);
+    }
+    ASSERT_EQ(t.Out().Get(), want);
+  }
+}
+
+TEST(ConvInteger, RefusesWithReason) {
+  GuardedTensor x(DType::kU8, {1, 4, 5, 5}), w(DType::kU8, {2, 3, 3, 3});
+  OpTester t("ConvInteger");
+  t.In(x).In(w);
+  EXPECT_EQ(t.Run().code(), Code::kInvalid);
+  EXPECT_NE(t.status().message().find("W of [M, C / group, kernel...]"), std::string::npos)
+      << t.status().message();
+}
+
+}  // namespace
+}  // namespace opsnn::op

@@ -1,0 +1,55 @@
+#include "ops/quant/quant_op.h"
+
+#include <cmath>
+
+#include "op/pointwise.h"
+#include "ops/data/data_op.h"
+
+namespace opsnn::ops {
+namespace {
+
+int AxisOf(const op::Attrs* attrs, int rank) {
+  const int64_t axis = op::AttrsOf(attrs).Int("axis", 1);
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+}  // namespace
+
+Status CheckQuantParams(const char* op, const op::InferContext& c) {
+  const op::TensorDesc& x = *c.inputs[0];
+  for (size_t i = 1; i <= 2; ++i) {
+    const op::TensorDesc* p = InputOrNull(c.inputs, i);
+    if (p == nullptr || !p->known_rank || !x.known_rank || !IsKnown(p->dims)) continue;
+    const char* what = i == 1 ? "the scale" : "the zero point";
+    if (NumElements(p->dims) == 1 && p->dims.rank() <= 1) continue;
+    OPSNN_RETURN_IF_ERROR(
+        NormalizeAxisOf(op, "attribute axis", op::AttrsOf(c.attrs).Int("axis", 1), x.dims.rank()).status());
+    const int64_t size = x.dims[AxisOf(c.attrs, x.dims.rank())];
+    if (p->dims.rank() == 1 && (size == kUnknownDim || p->dims[0] == size)) continue;
+    return InvalidArgument(
+        "%s: %s has shape %s; allowed: one element, or [%lld], one per slice along the axis", op, what,
+        opsnn::ToString(p->dims).c_str(), static_cast<long long>(size));
+  }
+  return OkStatus();
+}
+
+TensorView AlongAxis(const op::TensorDesc& param, const op::TensorDesc& x, const op::Attrs* attrs) {
+  const TensorView p = param.View(nullptr);
+  const int rank = x.dims.rank();
+  TensorView v = p;
+  v.dims = Dims::Filled(rank, 1);
+  v.strides = Dims::Filled(rank, 0);
+  if (p.rank() == 1 && p.dims[0] != 1) {
+    v.dims[AxisOf(attrs, rank)] = p.dims[0];
+    v.strides[AxisOf(attrs, rank)] = p.strides[0];
+  }
+  return v;
+}
+
+IntRange RangeOf(DType t) {
+  const int bits = static_cast<int>(SizeOf(t)) * 8;
+  if (!Info(t).is_signed) return {0, std::ldexp(1, bits) - 1};
+  return {-std::ldexp(1, bits - 1), std::ldexp(1, bits - 1) - 1};
+}
+
+}  // namespace opsnn::ops

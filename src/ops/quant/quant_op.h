@@ -1,0 +1,21 @@
+// What the quantisation operators share: scales and zero points along an axis.
+#ifndef OPSNN_OPS_QUANT_QUANT_OP_H_
+#define OPSNN_OPS_QUANT_QUANT_OP_H_
+
+#include "op/operator.h"
+
+namespace opsnn::ops {
+
+// Checks that scale, and zero point where given, have one element or one per slice of x along attribute axis.
+Status CheckQuantParams(const char* op, const op::InferContext& c);
+// A scale or zero point as an operand that broadcasts to x.
+TensorView AlongAxis(const op::TensorDesc& param, const op::TensorDesc& x, const op::Attrs* attrs);
+// The least and greatest value of an integer dtype of at most 16 bits.
+struct IntRange {
+  double lo, hi;
+};
+IntRange RangeOf(DType t);
+
+}  // namespace opsnn::ops
+
+#endif  // OPSNN_OPS_QUANT_QUANT_OP_H_

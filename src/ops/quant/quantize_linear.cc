@@ -1,0 +1,49 @@
+#include "op/pointwise.h"
+#include "ops/data/data_op.h"
+#include "ops/data/onnx_dtype.h"
+#include "ops/quant/quant_op.h"
+
+namespace opsnn::ops {
+namespace {
+
+constexpr const char* kOp = "QuantizeLinear";
+
+Status Infer(op::InferContext& c) {
+  const op::TensorDesc &x = *c.inputs[0], *zero = InputOrNull(c.inputs, 2);
+  OPSNN_RETURN_IF_ERROR(CheckQuantParams(kOp, c));
+  DType t = zero != nullptr ? zero->dtype : DType::kU8;
+  if (op::AttrsOf(c.attrs).Int("output_dtype", 0) != 0) {
+    OPSNN_ASSIGN_OR_RETURN(t, DTypeAttr(kOp, op::AttrsOf(c.attrs), "output_dtype", t));
+    if (IsFloat(t) || t == DType::kBool || SizeOf(t) > 2 || (zero != nullptr && zero->dtype != t)) {
+      return InvalidArgument(
+          "%s: attribute output_dtype asks for %s; allowed: s8, u8 or s16, as the zero point has", kOp,
+          Name(t));
+    }
+  }
+  op::TensorDesc y = Desc(t, x.dims);
+  y.known_rank = x.known_rank;
+  return SetOutput(c, std::move(y));
+}
+
+Result<op::KernelPtr> Plan(const op::PlanContext& c) {
+  const op::TensorDesc &x = *c.inputs[0], *zero = InputOrNull(c.inputs, 2);
+  const IntRange range = RangeOf(c.outputs[0].dtype);
+  const TensorView y = c.outputs[0].View(nullptr);
+  ProgramBuilder b;
+  const SlotId in = b.Input(ComputeTypeOf(x.dtype)), scale = b.Input();
+  const SlotId shift = zero != nullptr ? b.Input(ComputeType::kS32) : kNoSlot;
+  SlotId q = b.Unary(StageOp::kRound, b.Binary(StageOp::kDiv, b.Convert(in, ComputeType::kF32), scale));
+  if (zero != nullptr) q = b.Binary(StageOp::kAdd, q, b.Convert(shift, ComputeType::kF32));
+  b.Output(b.Unary(StageOp::kClip, q, range.lo, range.hi));
+  std::vector<op::KernelOperand> inputs = {{0, x.View(nullptr)}, {1, AlongAxis(*c.inputs[1], x, c.attrs)}};
+  if (zero != nullptr) inputs.push_back({2, AlongAxis(*zero, x, c.attrs)});
+  return op::MakeProgramKernel(std::move(b).Build(), y.dims, std::move(inputs), {{0, y}}, 0, "program");
+}
+
+}  // namespace
+}  // namespace opsnn::ops
+
+OPSNN_DEFINE_OPERATOR(QuantizeLinear) {
+  def.infer = Infer;
+  def.plan = Plan;
+}

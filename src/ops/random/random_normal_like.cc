@@ -1,0 +1,3 @@
+#include "ops/random/random_op.h"
+
+OPSNN_DEFINE_OPERATOR(RandomNormalLike) { DefineRandom(def, true, NormalDraw); }
