@@ -1,5 +1,6 @@
+#include <cerrno>
 #include <cstdio>
-#include <filesystem>
+#include <cstring>
 #include <fstream>
 
 #include "cli/cli.h"
@@ -13,18 +14,18 @@ void AddSelftest(CLI::App& app, Run& run) {
       app.add_subcommand("selftest", "Run and verify a small convolution model through the whole path");
   auto keep = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  cmd->add_option("--keep-model", *keep, "Also write the model to this ONNX file");
+  cmd->add_option("--keep-model", *keep, "Also write the model to this ONNX file; its folder must exist");
   cmd->add_flag("--json", *json, "Print JSON");
   cmd->callback([&run, keep, json] {
     run = [keep, json]() -> Status {
       const std::string bytes = opsnn::SelftestModel();
       if (!keep->empty()) {
-        std::error_code error;
-        if (const auto parent = std::filesystem::path(*keep).parent_path(); !parent.empty())
-          std::filesystem::create_directories(parent, error);
+        errno = 0;
         std::ofstream file(*keep, std::ios::binary);
         if (!file.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush()) {
-          return Status(opsnn::Code::kInvalid, *keep + ": cannot be written");
+          return Status(opsnn::Code::kInvalid,
+                        "--keep-model: " + *keep + " cannot be written" +
+                            (errno ? " (" + std::string(std::strerror(errno)) + ")" : ""));
         }
       }
       auto model = opsnn::Model::LoadBytes(bytes.data(), bytes.size());

@@ -19,6 +19,7 @@ Json ToJson(const opsnn::NodeCheck& c) {
           {"max_rel", Number(c.max_rel)},
           {"bound", Number(c.bound)},
           {"ok", c.ok},
+          {"checked", c.checked},
           {"note", c.note}};
 }
 
@@ -46,9 +47,11 @@ void AddVerify(CLI::App& app, Run& run) {
       if (*json) {
         Json out = {{"ok", r.ok},
                     {"nodes", r.nodes},
+                    {"unchecked", r.unchecked},
                     {"worst", ToJson(r.worst)},
                     {"first_bad", r.first_bad.empty() ? Json() : Json(r.first_bad)},
-                    {"first_difference", r.first_difference.empty() ? Json() : Json(r.first_difference)}};
+                    {"first_difference", r.first_difference.empty() ? Json() : Json(r.first_difference)},
+                    {"guilty_pass", r.guilty_pass.empty() ? Json() : Json(r.guilty_pass)}};
         if (*all) {
           for (const auto& c : r.checks) out["checks"].push_back(ToJson(c));
         }
@@ -56,7 +59,7 @@ void AddVerify(CLI::App& app, Run& run) {
       } else {
         auto line = [](const opsnn::NodeCheck& c) {
           std::printf("  %-4s %-40.40s %-24.24s cosine %.9f max abs %.3g (bound %.3g) max rel %.3g %s\n",
-                      c.ok ? "ok" : "BAD", c.node.c_str(), c.op.c_str(), c.cosine, c.max_abs, c.bound,
+                      !c.checked ? "-" : c.ok ? "ok" : "BAD", c.node.c_str(), c.op.c_str(), c.cosine, c.max_abs, c.bound,
                       c.max_rel, c.note.c_str());
         };
         if (*all) {

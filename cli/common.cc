@@ -40,7 +40,8 @@ std::string OneLine(const std::string& text) {
   return out;
 }
 
-void PrintJson(const Json& json) { std::printf("%s\n", json.dump(2).c_str()); }
+// Names from a file need not be UTF-8.
+void PrintJson(const Json& json) { std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str()); }
 
 double Median(std::vector<double> v) {
   if (v.empty()) return 0;

@@ -115,6 +115,10 @@ class Cli(unittest.TestCase):
             v = json.loads(run("verify", self.model, "--shape", "image=1,3,33,31", "--policy", policy, "--json"))
             self.assertTrue(v["ok"])
             self.assertIsNone(v["first_bad"])
+            self.assertIsNone(v["first_difference"])
+            self.assertIsNone(v["guilty_pass"])
+            self.assertGreater(v["nodes"], 0)
+            self.assertEqual(v["unchecked"], 0)
             self.assertTrue({"node", "cosine", "max_abs", "max_rel"} <= v["worst"].keys())
 
     def test_ops(self):
@@ -132,6 +136,9 @@ class Cli(unittest.TestCase):
         empty = self.dir / "empty.onnx"
         empty.write_bytes(b"")
         npy(self.dir / "rank2.npy", [0] * 4, (2, 2))
+        npy(self.dir / "long.npy", [0] * (3 * 32 * 32), (1, 3, 32, 32))
+        with open(self.dir / "long.npy", "ab") as f:
+            f.write(b"\0")
         a_file = self.dir / "file"
         a_file.write_text("x")
         cases = [
@@ -145,6 +152,8 @@ class Cli(unittest.TestCase):
             (("run", self.model, "--input", f"image={self.dir}/rank2.npy"), "image"),
             (("run", self.model, "--input", f"image={self.dir}/none.npy"), "none.npy"),
             (("run", self.model, "--input", f"image={junk}"), "junk.onnx"),
+            (("run", self.model, "--input", f"image={self.dir}/long.npy"), "more bytes follow"),
+            (("selftest", "--keep-model", f"{self.dir}/none/m.onnx"), "none/m.onnx"),
             (("run", self.model, "--input", "image"), "NAME=VALUE"),
             (("run", self.model, "--output", f"{a_file}/out"), "file"),
             (("run", self.model, "--threads", "0"), "threads"),

@@ -67,16 +67,19 @@ struct NodeCheck {
   double cosine = 1, max_abs = 0, max_rel = 0;
   double bound = 0;  // allowed max abs error of the worst element, by numerics.md
   bool ok = true;
-  std::string note;  // "no reference" and the like
+  bool checked = true;  // false: there is no reference to compare with
+  std::string note;     // why not checked, or what is wrong
 };
 
 struct VerifyReport {
   bool ok = true;
-  int nodes = 0;          // nodes checked, fused and unfused
+  int nodes = 0;          // values checked, fused and unfused
+  int unchecked = 0;      // values without a reference
   NodeCheck worst;        // closest to (or furthest over) its bound
   std::string first_bad;  // "" when all are in bounds
   std::vector<NodeCheck> checks;
-  std::string first_difference;  // first value where fused and unfused differ beyond the sum of bounds
+  std::string first_difference;  // first value where fused and unfused differ more than they may, in words
+  std::string guilty_pass;       // graph pass that causes the failure; "" when none does
 };
 
 class OPSNN_API Model {

@@ -206,14 +206,16 @@ Result<VerifyReport> Model::Verify(const Feeds& feeds, const std::function<void(
   OPSNN_ASSIGN_OR_RETURN(const observe::VerifyReport r,
                          observe::Verify(*impl_->session, *impl_->unfused, in, progress));
   auto convert = [](const observe::NodeCheck& c) {
-    return NodeCheck{c.node, c.op, c.cosine, c.max_abs, c.max_rel, c.bound, c.ok, c.note};
+    return NodeCheck{c.node, c.op, c.cosine, c.max_abs, c.max_rel, c.bound, c.ok, c.checked, c.note};
   };
   VerifyReport out;
   out.ok = r.ok;
   out.nodes = r.nodes;
+  out.unchecked = r.unchecked;
   out.worst = convert(r.worst);
   out.first_bad = r.first_bad;
   out.first_difference = r.first_difference;
+  out.guilty_pass = r.guilty_pass;
   for (const observe::NodeCheck& c : r.checks) out.checks.push_back(convert(c));
   return out;
 }

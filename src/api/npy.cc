@@ -114,6 +114,9 @@ Result<Tensor> LoadNpy(const std::string& path) {
     Result<Tensor> tensor = Tensor::Make(t.type, dims);
     if (!tensor.ok()) return tensor.status().WithContext(path);
     OPSNN_RETURN_IF_ERROR(ReadAll(file.get(), tensor->raw(), tensor->bytes(), path, "elements"));
+    if (std::fgetc(file.get()) != EOF) {
+      return Bad(path, "more bytes follow than its shape (" + shape + ") has elements for");
+    }
     if (order.rfind("True", 0) == 0) OPSNN_RETURN_IF_ERROR(FromFortranOrder(*tensor));
     return tensor;
   }

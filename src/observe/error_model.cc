@@ -7,8 +7,6 @@
 namespace opsnn::observe {
 namespace {
 
-constexpr double kEpsF32 = 0x1p-24, kEpsF64 = 0x1p-53;
-
 // Operators that move elements: the error tensor moves along.
 bool Moves(std::string_view op) {
   static const std::set<std::string_view> kOps = {
@@ -137,7 +135,37 @@ Status PassOn(const BoundedCall& c, const ref::Tensor& y, std::vector<double>* e
   return OkStatus();
 }
 
+// |a| + |b| + ... of a sum; empty for other operators.
+Status TermSums(const BoundedCall& c, std::vector<double>* sums) {
+  if (c.op != "Add" && c.op != "Sub" && c.op != "Sum") return OkStatus();
+  std::vector<ref::Tensor> storage;
+  for (const Bounded* b : c.inputs) {
+    storage.push_back(b->value);
+    for (double& v : storage.back().v) v = std::isfinite(v) ? std::fabs(v) : 0;
+  }
+  const auto pointers = Pointers(storage, c);
+  BoundedCall sum = c;
+  if (c.op == "Sub") sum.op = "Add";
+  ref::Call call;
+  OPSNN_RETURN_IF_ERROR(Run(sum, pointers, &call));
+  *sums = std::move(call.outputs[0].v);
+  return OkStatus();
+}
+
 }  // namespace
+
+double UnitRoundoff(DType t) {
+  switch (t) {
+    case DType::kF64:
+      return 0x1p-53;
+    case DType::kF16:
+      return 0x1p-11;
+    case DType::kBF16:
+      return 0x1p-8;
+    default:
+      return 0x1p-24;
+  }
+}
 
 Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
   std::vector<const ref::Tensor*> inputs;
@@ -149,16 +177,21 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
   ref::Call call;
   OPSNN_RETURN_IF_ERROR(Run(c, inputs, &call));
   std::vector<Bounded> result(call.outputs.size());
-  const double eps = f64 ? kEpsF64 : kEpsF32;
+  const double eps = UnitRoundoff(f64 ? DType::kF64 : DType::kF32);
   for (size_t o = 0; o < result.size(); ++o) {
     Bounded& r = result[o];
     r.value = std::move(call.outputs[o]);
     if (!IsFloat(c.output_dtype) || (o > 0 && !IsFloat(r.value.dtype))) continue;  // exact
-    if (o == 0 && HasError(c)) OPSNN_RETURN_IF_ERROR(PassOn(c, r.value, &r.error));
+    if (o == 0 && HasError(c)) {
+      OPSNN_RETURN_IF_ERROR(PassOn(c, r.value, &r.error));
+      r.passed = r.error;
+    }
     if (Moves(c.op)) continue;
     if (r.error.empty()) r.error.assign(r.value.v.size(), 0);
     const bool sums = o == 0 && call.abs_sum.size() == r.error.size();
     const double growth = 2 * std::sqrt(static_cast<double>(call.reduction_length)) + 4;
+    std::vector<double> terms;
+    if (o == 0 && c.rewritten) OPSNN_RETURN_IF_ERROR(TermSums(c, &terms));
     double row_scale = 0;  // normalised rows round relative to their largest element
     if (IsRowOperator(c.op) && c.op != "Softmax") {
       for (double v : r.value.v) row_scale = std::max(row_scale, std::isfinite(v) ? std::fabs(v) : 0);
@@ -167,7 +200,8 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
       const double v = std::isfinite(r.value.v[i]) ? std::fabs(r.value.v[i]) : 0;
       // Rounding d = x - max moves e^d by |d| eps, and |d| <= |ln y|.
       const double exponent = c.op == "Softmax" && v > 0 ? std::fabs(std::log(v)) : 0;
-      r.error[i] += sums ? eps * growth * call.abs_sum[i] : eps * (4 + exponent) * std::max(v, row_scale);
+      r.error[i] += sums ? eps * growth * call.abs_sum[i]
+                         : eps * (4 + exponent) * std::max({v, row_scale, terms.empty() ? 0 : terms[i]});
     }
   }
   return result;

@@ -6,6 +6,8 @@
 //     eps * (2 sqrt(L) + 4) * sum |terms|    for contractions and reductions over L terms,
 //     eps * 4 * |value|                      for everything else that computes,
 //     0                                      for operators that only move elements,
+// (sums inside chains that a pass may have rewritten: eps * 4 * sum |terms|, since the rewritten form need
+// not add in the written order)
 // and passes on the errors of its operands: pointwise operators by evaluating at the shifted operands, linear
 // ones by applying themselves to the errors, softmax and norms by their condition. eps is the unit roundoff
 // of the compute type (f32 for f32 and half storage); a store to half adds eps(storage) * |value| once, by
@@ -24,7 +26,8 @@ namespace opsnn::observe {
 
 struct Bounded {
   ref::Tensor value;
-  std::vector<double> error;  // empty: exact
+  std::vector<double> error;   // of operands and of the operator itself; empty: exact
+  std::vector<double> passed;  // the part of it that came with the operands; empty: nothing
 };
 
 struct BoundedCall {
@@ -34,9 +37,16 @@ struct BoundedCall {
   int num_outputs = 1;
   std::span<const Dims> output_dims;
   DType output_dtype = DType::kF32;
+  // The operator is part of a chain that may have been rewritten: sums may round relative to their terms.
+  bool rewritten = false;
 };
 
 Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& call);
+
+// Below the normal range rounding is absolute: one step of the subnormals of f16, about the smallest normal
+// number of the other types.
+constexpr double SmallestStep(DType t) { return t == DType::kF16 ? 0x1p-24 : 1e-37; }
+double UnitRoundoff(DType t);  // 2^-24, 2^-53, 2^-11, 2^-8; 2^-24 for integers
 
 // Safety factor between the first-order bound and what `verify` accepts: covers second-order terms and the
 // polynomial error of elementary functions (a few ulp).

@@ -1,7 +1,9 @@
 // Matrix products and convolutions, straight from their sums. Each also fills abs_sum = sum |a_i b_i|, which
-// error bounds scale with.
+// error bounds scale with. Whole models are recomputed with them, so the work is divided among the threads;
+// every output element is still summed by one thread in the written order.
 #include <cmath>
 
+#include "base/parallel.h"
 #include "ref/internal.h"
 
 namespace opsnn::ref {
@@ -13,6 +15,23 @@ Result<Dims> BatchOf(const Dims& a, const Dims& b) {
   x.resize(std::max(0, a.rank() - 2));
   y.resize(std::max(0, b.rank() - 2));
   return BroadcastDims(x, y);
+}
+
+// sum[i] += x * b[i * step]; abs[i] the same of magnitudes.
+void AddScaled(int64_t n, double x, const double* b, int64_t step, double* sum, double* abs) {
+  if (step != 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      const double t = x * b[i * step];
+      sum[i] += t;
+      abs[i] += std::fabs(t);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const double t = x * b[i];
+    sum[i] += t;
+    abs[i] += std::fabs(t);
+  }
 }
 
 Status MatMul(Call& c) {
@@ -33,27 +52,28 @@ Status MatMul(Call& c) {
   Tensor y = Tensor::Make(c.in(0).dtype, dims);
   c.abs_sum.assign(y.v.size(), 0);
   c.reduction_length = k;
-  std::vector<int64_t> index(batch.rank(), 0);
-  const int64_t batches = NumElements(batch);
-  std::vector<double> row(n), row_abs(n);
-  for (int64_t p = 0; p < batches && m * n > 0; ++p, Next(index, batch)) {
+  const Dims order = ContiguousStrides(batch);
+  // Row r of the product: row r % m of batch r / m.
+  ParallelFor(m * n > 0 ? NumElements(batch) * m : 0, [&](int64_t r, int) {
+    std::vector<int64_t> index(batch.rank());
+    for (int d = 0; d < batch.rank(); ++d) index[d] = r / m / order[d] % batch[d];
     const double* a = c.in(0).v.data() + BroadcastOffset(index, ab) * m * k;
     const double* b = c.in(1).v.data() + BroadcastOffset(index, bb) * k * n;
-    for (int64_t i = 0; i < m; ++i) {
-      std::fill(row.begin(), row.end(), 0.0);
-      std::fill(row_abs.begin(), row_abs.end(), 0.0);
-      for (int64_t l = 0; l < k; ++l) {
-        const double x = ta ? a[l * m + i] : a[i * k + l];
-        for (int64_t j = 0; j < n; ++j) {
-          const double t = x * (tb ? b[j * k + l] : b[l * n + j]);
-          row[j] += t;
-          row_abs[j] += std::fabs(t);
-        }
-      }
-      std::copy(row.begin(), row.end(), y.v.begin() + (p * m + i) * n);
-      std::copy(row_abs.begin(), row_abs.end(), c.abs_sum.begin() + (p * m + i) * n);
+    double* sum = y.v.data() + r * n;
+    double* abs = c.abs_sum.data() + r * n;
+    const int64_t i = r % m;
+    for (int64_t l = 0; l < k; ++l) {
+      const double x = ta ? a[l * m + i] : a[i * k + l];
+      if (!tb) AddScaled(n, x, b + l * n, 1, sum, abs);
     }
-  }
+    for (int64_t j = 0; tb && j < n; ++j) {
+      for (int64_t l = 0; l < k; ++l) {
+        const double t = (ta ? a[l * m + i] : a[i * k + l]) * b[j * k + l];
+        sum[j] += t;
+        abs[j] += std::fabs(t);
+      }
+    }
+  });
   c.outputs.push_back(std::move(y));
   return OkStatus();
 }
@@ -156,35 +176,34 @@ Status Conv(Call& c) {
   c.reduction_length = cig * g.kernel[0] * g.kernel[1] * g.kernel[2];
   const int64_t in_area = g.in[0] * g.in[1] * g.in[2], out_area = g.out[0] * g.out[1] * g.out[2];
   const int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
-  for (int64_t b = 0; b < n; ++b) {
-    for (int64_t o = 0; o < co; ++o) {
-      double* out = y.v.data() + (b * co + o) * out_area;
-      double* abs = c.abs_sum.data() + (b * co + o) * out_area;
-      for (int64_t i = 0; i < cig; ++i) {
-        const double* in = c.in(0).v.data() + (b * ci + o / cog * cig + i) * in_area;
-        for (int64_t t = 0; t < taps; ++t) {
-          const double w = c.in(1).v[(o * cig + i) * taps + t];
-          const int64_t kd = t / (g.kernel[1] * g.kernel[2]), kh = t / g.kernel[2] % g.kernel[1],
-                        kw = t % g.kernel[2];
-          for (int64_t d = 0; d < g.out[0]; ++d) {
-            const int64_t id = d * g.stride[0] - g.pad[0] + kd * g.dilation[0];
-            if (id < 0 || id >= g.in[0]) continue;
-            for (int64_t h = 0; h < g.out[1]; ++h) {
-              const int64_t ih = h * g.stride[1] - g.pad[1] + kh * g.dilation[1];
-              if (ih < 0 || ih >= g.in[1]) continue;
-              for (int64_t x = 0; x < g.out[2]; ++x) {
-                const int64_t iw = x * g.stride[2] - g.pad[2] + kw * g.dilation[2];
-                if (iw < 0 || iw >= g.in[2]) continue;
-                const double term = w * in[(id * g.in[1] + ih) * g.in[2] + iw];
-                out[(d * g.out[1] + h) * g.out[2] + x] += term;
-                abs[(d * g.out[1] + h) * g.out[2] + x] += std::fabs(term);
-              }
-            }
+  ParallelFor(n * co, [&](int64_t channel, int) {
+    const int64_t b = channel / co, o = channel % co;
+    double* out = y.v.data() + channel * out_area;
+    double* abs = c.abs_sum.data() + channel * out_area;
+    for (int64_t i = 0; i < cig; ++i) {
+      const double* in = c.in(0).v.data() + (b * ci + o / cog * cig + i) * in_area;
+      for (int64_t t = 0; t < taps; ++t) {
+        const double w = c.in(1).v[(o * cig + i) * taps + t];
+        const int64_t kd = t / (g.kernel[1] * g.kernel[2]), kh = t / g.kernel[2] % g.kernel[1],
+                      kw = t % g.kernel[2];
+        // The columns whose tap lies inside the input: [first, last).
+        const int64_t shift = kw * g.dilation[2] - g.pad[2], s = g.stride[2];
+        const int64_t first = std::max<int64_t>(0, shift >= 0 ? 0 : (-shift + s - 1) / s);
+        const int64_t last = std::min(g.out[2], g.in[2] > shift ? (g.in[2] - shift + s - 1) / s : 0);
+        for (int64_t d = 0; first < last && d < g.out[0]; ++d) {
+          const int64_t id = d * g.stride[0] - g.pad[0] + kd * g.dilation[0];
+          if (id < 0 || id >= g.in[0]) continue;
+          for (int64_t h = 0; h < g.out[1]; ++h) {
+            const int64_t ih = h * g.stride[1] - g.pad[1] + kh * g.dilation[1];
+            if (ih < 0 || ih >= g.in[1]) continue;
+            const int64_t row = (d * g.out[1] + h) * g.out[2] + first;
+            AddScaled(last - first, w, in + (id * g.in[1] + ih) * g.in[2] + first * s + shift, s, out + row,
+                      abs + row);
           }
         }
       }
     }
-  }
+  });
   AddBias(c, y);
   c.outputs.push_back(std::move(y));
   return OkStatus();

@@ -59,12 +59,8 @@ Status Reduce(Call& c) {
   const int rank = x.dims.rank();
   std::vector<bool> reduced(rank, false);
   const std::vector<int64_t> axes = c.has(1) ? Ints(c.in(1)) : std::vector<int64_t>();
-  if (axes.empty() && c.attrs->Int("noop_with_empty_axes", 0)) {
-    c.outputs.push_back(x);
-    return OkStatus();
-  }
   for (int64_t a : axes) reduced[NormAxis(a, rank)] = true;
-  if (axes.empty()) reduced.assign(rank, true);
+  if (axes.empty()) reduced.assign(rank, c.attrs->Int("noop_with_empty_axes", 0) == 0);
   const bool keep = c.attrs->Int("keepdims", 1);
   Dims kept, out;
   int64_t length = 1;

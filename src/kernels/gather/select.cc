@@ -33,6 +33,15 @@ bool Before(V a, V b) {
   return kLargest ? a > b : a < b;
 }
 
+// The same for sorting: NaN is larger than everything in both directions.
+template <bool kLargest, typename V>
+bool SortsBefore(V a, V b) {
+  if constexpr (std::is_floating_point_v<V>) {
+    if (a != a || b != b) return kLargest ? a != a && b == b : a == a && b != b;
+  }
+  return kLargest ? a > b : a < b;
+}
+
 // Calls fn(T{}) with the storage type.
 template <typename Fn>
 void WithType(DType t, Fn fn) {
@@ -110,7 +119,7 @@ void TopKT(const AxisParams& p, int64_t k, bool sorted, T* values, int64_t* posi
     std::iota(order.begin(), order.end(), int64_t{0});
     std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) {
       const ValueOf<T> x = Value(row[a * p.inner]), y = Value(row[b * p.inner]);
-      return Before<kLargest>(x, y) || (!Before<kLargest>(y, x) && a < b);
+      return SortsBefore<kLargest>(x, y) || (!SortsBefore<kLargest>(y, x) && a < b);
     });
     if (!sorted) std::sort(order.begin(), order.begin() + k);
     for (int64_t j = 0; j < k; ++j) {

@@ -1,8 +1,8 @@
 // Finding positions by value: argmax, top-k; and running sums. Rows lie along one axis of an (outer, n,
 // inner) tensor.
 //
-// Order of floats: NaN counts as larger than everything when the largest are sought and as smaller than
-// everything when the smallest are; -0 equals 0. Equal values keep the order of their positions.
+// Order of floats: for ArgExtreme NaN is the extreme in both directions, for TopK it is larger than
+// everything, as in a sort; -0 equals 0. Equal values keep the order of their positions.
 #ifndef OPSNN_KERNELS_GATHER_SELECT_H_
 #define OPSNN_KERNELS_GATHER_SELECT_H_
 

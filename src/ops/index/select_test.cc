@@ -33,17 +33,17 @@ struct Rows {
   }
 };
 
-bool Less(double a, double b, bool largest) {  // a comes before b
-  if (std::isnan(a)) return !std::isnan(b);
+bool Less(double a, double b, bool largest, bool nan_first = true) {  // a comes before b
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(nan_first ? a : b) && !std::isnan(nan_first ? b : a);
   return largest ? a > b : a < b;
 }
 
 // Positions in the order sought.
-std::vector<int64_t> Order(const std::vector<double>& row, bool largest) {
+std::vector<int64_t> Order(const std::vector<double>& row, bool largest, bool nan_first = true) {
   std::vector<int64_t> order(row.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return Less(row[a], row[b], largest); });
+                   [&](int64_t a, int64_t b) { return Less(row[a], row[b], largest, nan_first); });
   return order;
 }
 
@@ -112,7 +112,7 @@ TEST(TopKTest, RandomAxes) {
     for (int64_t o = 0; o < rows.outer; ++o) {
       for (int64_t i = 0; i < rows.inner; ++i) {
         const std::vector<double> row = rows.Get(values, o, i);
-        std::vector<int64_t> order = Order(row, largest);
+        std::vector<int64_t> order = Order(row, largest, largest);
         order.resize(k);
         if (!sorted) std::sort(order.begin(), order.end());
         for (int64_t j = 0; j < k; ++j) {

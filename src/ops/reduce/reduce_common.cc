@@ -16,7 +16,6 @@ using op::TensorDesc;
 
 struct Axes {
   bool known = true;  // false: given, but only at run time
-  bool none = false;  // nothing is reduced (noop_with_empty_axes)
   std::array<bool, kMaxRank> reduced{};
   bool keepdims = true;
 };
@@ -33,8 +32,8 @@ Result<Axes> ReadAxes(const std::string& op, op::InputDescs inputs, const op::At
     axes = ToInts(*inputs[1]->constant);
   }
   if (axes.empty()) {
-    a.none = op::AttrsOf(attrs).Int("noop_with_empty_axes", 0) != 0;
-    a.reduced.fill(!a.none);
+    // With the flag the set of axes is empty: what comes before and after the reduction still runs.
+    a.reduced.fill(op::AttrsOf(attrs).Int("noop_with_empty_axes", 0) == 0);
     return a;
   }
   for (int64_t axis : axes) {
@@ -238,11 +237,6 @@ Result<KernelPtr> PlanReduce(const op::OpDef& def, const ReduceSpec& spec, const
   OPSNN_ASSIGN_OR_RETURN(Axes a, ReadAxes(def.name, c.inputs, c.attrs, x.rank()));
   if (!a.known) {
     return InvalidArgument("%s: input axes is computed at run time; allowed: a constant", def.name.c_str());
-  }
-  if (a.none) {  // the operand unchanged, whatever the operator
-    ProgramBuilder b;
-    b.Output(b.Unary(StageOp::kCopy, b.Input(ComputeTypeOf(x.dtype))));
-    return op::MakeProgramKernel(std::move(b).Build(), y.dims, {{0, x}}, {{0, y}}, 0, "copy");
   }
   int64_t count = 1;
   for (int i = 0; i < x.rank(); ++i) count *= a.reduced[static_cast<size_t>(i)] ? x.dims[i] : 1;

@@ -152,10 +152,19 @@ TEST(Reduce, NoopAndErrors) {
   Rng rng;
   testing::GuardedTensor x(DType::kF32, {2, 3});
   x.FillRandom(rng);
-  OpTester noop("ReduceSumSquare");
-  noop.In(x).Attr("noop_with_empty_axes", int64_t{1});
-  ASSERT_TRUE(noop.Run().ok());
-  EXPECT_EQ(noop.Out().Get(), x.Get());
+  // Over an empty set of axes only the reduction is left out.
+  for (const auto& [op, f] : std::initializer_list<std::pair<const char*, double (*)(double)>>{
+           {"ReduceSum", [](double v) { return v; }},
+           {"ReduceSumSquare",
+            [](double v) { return double{static_cast<float>(v) * static_cast<float>(v)}; }},
+           {"ReduceL1", [](double v) { return std::fabs(v); }}}) {
+    OpTester noop(op);
+    noop.In(x).Attr("noop_with_empty_axes", int64_t{1});
+    ASSERT_TRUE(noop.Run().ok());
+    std::vector<double> want = x.Get();
+    for (double& v : want) v = f(v);
+    EXPECT_EQ(noop.Out().Get(), want) << op;
+  }
   OpTester bad("ReduceMean");
   bad.In(x).In(AxesTensor({2}));
   EXPECT_EQ(bad.Run().code(), Code::kInvalid);

@@ -1,0 +1,76 @@
+#include "observe/difference.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "observe/compare.h"
+
+namespace opsnn::observe {
+
+bool Differs(const HostTensor& a, const HostTensor& b, const std::vector<double>& allowed,
+             std::string* text) {
+  if (a.dtype() != b.dtype() || a.dims() != b.dims()) {
+    *text = StrFormat("%s%s and %s%s", Name(a.dtype()), ToString(a.dims()).c_str(), Name(b.dtype()),
+                      ToString(b.dims()).c_str());
+    return true;
+  }
+  if (std::memcmp(a.data(), b.data(), a.bytes()) == 0) return false;
+  const std::vector<double> got = ToDoubles(a), want = ToDoubles(b);
+  if (allowed.empty()) {
+    // Signs of NaN and zero are free: they carry no value.
+    size_t differ = 0, first = 0;
+    for (size_t i = got.size(); i-- > 0;) {
+      if (got[i] != want[i] && !(std::isnan(got[i]) && std::isnan(want[i]))) ++differ, first = i;
+    }
+    if (differ == 0) return false;
+    *text = StrFormat(
+        "%zu of %zu elements differ, the first at %zu: %.9g and %.9g; the exact policy promises equal bits",
+        differ, got.size(), first, got[first], want[first]);
+    return true;
+  }
+  const Comparison c = Compare(got, want, allowed);
+  if (!(c.share > 1)) return false;
+  const size_t at = static_cast<size_t>(c.worst);
+  *text = StrFormat("element %zu is %.9g and %.9g, %.3g apart; its inputs explain %.3g", at, got[at],
+                    want[at], std::fabs(got[at] - want[at]), allowed[at]);
+  return true;
+}
+
+void DifferenceTracker::Step(const graph::Node& node, const std::vector<std::string>& values) {
+  for (const std::string& value : values) {
+    const auto other = fused_.captured.find(value);
+    const HostTensor& mine = *unfused_.captured.at(value);
+    const Bounded* local = recomputer_.Local(value);
+    const bool excess = policy_ == NumericsPolicy::kExcess && IsFloat(mine.dtype()) && local != nullptr;
+    if (other == fused_.captured.end()) {
+      // Inside a fused node: what it may be off by is all that is known. Under the exact policy the bits are
+      // the same, as long as those of its inputs are.
+      if (excess && !local->error.empty()) recomputer_.SetError(value, local->error);
+      continue;
+    }
+    std::vector<double> allowed;
+    if (excess) {
+      allowed.resize(static_cast<size_t>(mine.size()), 0);
+      for (size_t i = 0; i < allowed.size() && i < local->value.v.size(); ++i) {
+        const double v = std::isfinite(local->value.v[i]) ? std::fabs(local->value.v[i]) : 0;
+        // The node's own rounding counts twice, once for each run.
+        allowed[i] = kBoundFactor * 2 * (local->error.empty() ? 0 : local->error[i]) +
+                     4 * UnitRoundoff(mine.dtype()) * v + SmallestStep(mine.dtype());
+      }
+    }
+    std::string text;
+    if (first_.value.empty() && Differs(*other->second, mine, allowed, &text))
+      first_ = {value, node.name, value + " (node " + node.name + "): " + text, allowed};
+    if (!excess) continue;
+    const std::vector<double> a = ToDoubles(*other->second), b = ToDoubles(mine);
+    std::vector<double> error(a.size());
+    bool any = false;
+    for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+      error[i] = std::isfinite(a[i]) && std::isfinite(b[i]) ? std::fabs(a[i] - b[i]) : 0;
+      any |= error[i] != 0;
+    }
+    if (any) recomputer_.SetError(value, std::move(error));
+  }
+}
+
+}  // namespace opsnn::observe

@@ -1,0 +1,165 @@
+#include "observe/recompute.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/infer.h"
+
+namespace opsnn::observe {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::ValueId;
+
+namespace {
+
+// Inside a chain a half intermediate may be rounded or not.
+void AddStore(Bounded* b) {
+  const double eps = UnitRoundoff(b->value.dtype);
+  b->error.resize(b->value.v.size(), 0);
+  for (size_t i = 0; i < b->error.size(); ++i) {
+    if (std::isfinite(b->value.v[i])) b->error[i] += eps * std::fabs(b->value.v[i]);
+  }
+}
+
+}  // namespace
+
+Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds) {
+  Form form;
+  graph::RunOptions options;
+  options.capture = [&](const Node& n, const std::string& value, ConstTensor t) {
+    if (form.steps.empty() || form.steps.back().first != &n) form.steps.push_back({&n, {}});
+    form.steps.back().second.push_back(value);
+    form.captured[value] = std::move(t);
+  };
+  OPSNN_ASSIGN_OR_RETURN(graph::RunResult result, session.Run(feeds, options));
+  form.prepared = result.prepared;
+  form.outputs = std::move(result.outputs);
+  for (const auto& [name, t] : feeds) form.captured[name] = t;
+  return form;
+}
+
+Descs InferDescs(const Graph& imported, const graph::Feeds& feeds, const Form& form) {
+  constexpr int64_t kSmall = 64;  // inputs that may be shapes or axes
+  Graph g = imported;
+  for (ValueId v : g.inputs) {
+    const auto feed = feeds.find(g.values[v].name);
+    if (feed == feeds.end()) continue;
+    op::TensorDesc& d = g.values[v].desc;
+    d.dims = feed->second->dims();
+    d.known_rank = true;
+    if (d.dims.rank() <= 1 && feed->second->size() <= kSmall) d.constant = feed->second;
+  }
+  graph::InferOptions options;
+  options.fold = false;
+  options.concrete = false;
+  const auto inferred = graph::InferGraph(g, options);
+  Descs descs;
+  for (const graph::Value& v : form.prepared->graph().values) descs[v.name] = v.desc;
+  for (const graph::Value& v : g.values) {
+    if (inferred.ok() && v.desc.known_rank && IsKnown(v.desc.dims)) descs[v.name] = v.desc;
+  }
+  return descs;
+}
+
+Recomputer::Recomputer(const Graph& imported, const Captured& captured, const Descs& descs, bool rewritten)
+    : g_(imported), captured_(captured), descs_(descs), rewritten_(rewritten) {
+  reads_left_.assign(g_.values.size(), 0);
+  for (size_t v = 0; v < g_.values.size(); ++v) ids_[g_.values[v].name] = static_cast<ValueId>(v);
+  for (const Node& n : g_.nodes) {
+    for (ValueId v : n.inputs) {
+      if (v != graph::kNoValue) ++reads_left_[v];
+    }
+  }
+}
+
+Status Recomputer::Evaluate(std::vector<NodeId> nodes) {
+  local_.clear();
+  std::sort(nodes.begin(), nodes.end());
+  in_chain_ = nodes.size() > 1;
+  Status status;
+  for (NodeId id : nodes) {
+    status = EvaluateNode(g_.nodes[id], &local_);
+    if (!status.ok()) break;
+  }
+  in_chain_ = false;
+  Release();
+  return status;
+}
+
+// A value that is read again later is made again from what was captured.
+void Recomputer::Release() {
+  for (ValueId v : read_now_) {
+    if (--reads_left_[v] <= 0) read_.erase(v);
+  }
+  read_now_.clear();
+}
+
+const Bounded* Recomputer::Local(const std::string& value) const {
+  const auto id = ids_.find(value);
+  if (id == ids_.end()) return nullptr;
+  const auto it = local_.find(id->second);
+  return it == local_.end() ? nullptr : &it->second;
+}
+
+Result<const Bounded*> Recomputer::Read(const std::string& value) {
+  const auto id = ids_.find(value);
+  if (id == ids_.end()) return InvalidArgument("value \"%s\" is not one of the model's", value.c_str());
+  return Find(id->second);
+}
+
+Result<const Bounded*> Recomputer::Find(ValueId v) {
+  if (auto it = local_.find(v); it != local_.end()) return &it->second;
+  if (auto it = read_.find(v); it != read_.end()) return &it->second;
+  const graph::Value& value = g_.values[v];
+  const auto captured = captured_.find(value.name);
+  const HostTensor* t = captured != captured_.end() ? captured->second.get() : value.desc.constant.get();
+  if (t) {
+    Bounded& b = read_[v];
+    b.value = ref::FromHost(*t);
+    if (auto it = errors_.find(value.name); it != errors_.end()) b.error = it->second;
+    return &b;
+  }
+  if (value.producer < 0) return InvalidArgument("value \"%s\" was not captured", value.name.c_str());
+  OPSNN_RETURN_IF_ERROR(EvaluateNode(g_.nodes[value.producer], &read_));
+  return &read_[v];
+}
+
+Status Recomputer::EvaluateNode(const Node& n, Map* into) {
+  std::vector<const Bounded*> inputs;
+  for (ValueId v : n.inputs) {
+    if (v == graph::kNoValue) {
+      inputs.push_back(nullptr);
+      continue;
+    }
+    OPSNN_ASSIGN_OR_RETURN(const Bounded* b, Find(v));
+    inputs.push_back(b);
+    read_now_.push_back(v);
+  }
+  while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
+  std::vector<Dims> dims;
+  DType dtype = DType::kF32;
+  for (size_t i = 0; i < n.outputs.size(); ++i) {
+    auto it = n.outputs[i] == graph::kNoValue ? descs_.end() : descs_.find(g_.values[n.outputs[i]].name);
+    dims.push_back(it == descs_.end() ? Dims() : it->second.dims);
+    if (i == 0 && it != descs_.end()) dtype = it->second.dtype;
+  }
+  BoundedCall call;
+  call.op = n.op->name;
+  call.attrs = &n.attrs;
+  call.inputs = inputs;
+  call.num_outputs = static_cast<int>(n.outputs.size());
+  call.output_dims = dims;
+  call.output_dtype = dtype;
+  call.rewritten = in_chain_ && rewritten_;
+  OPSNN_ASSIGN_OR_RETURN(std::vector<Bounded> results, EvaluateBounded(call));
+  for (size_t i = 0; i < results.size() && i < n.outputs.size(); ++i) {
+    if (n.outputs[i] == graph::kNoValue) continue;
+    if (in_chain_ && IsHalf(results[i].value.dtype)) AddStore(&results[i]);
+    (*into)[n.outputs[i]] = std::move(results[i]);
+  }
+  return OkStatus();
+}
+
+}  // namespace opsnn::observe

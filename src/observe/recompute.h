@@ -1,0 +1,72 @@
+// One run of a model with every value kept, and its parts recomputed in double precision.
+#ifndef OPSNN_OBSERVE_RECOMPUTE_H_
+#define OPSNN_OBSERVE_RECOMPUTE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "graph/session.h"
+#include "observe/error_model.h"
+
+namespace opsnn::observe {
+
+using Captured = std::map<std::string, ConstTensor>;
+using Descs = std::map<std::string, op::TensorDesc>;
+
+// A run: what each step produced, by value name.
+struct Form {
+  Captured captured;  // feeds too
+  std::vector<std::pair<const graph::Node*, std::vector<std::string>>> steps;
+  std::vector<ConstTensor> outputs;
+  std::shared_ptr<const graph::Prepared> prepared;  // holds the nodes
+};
+Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds);
+
+// Descs of all values of an imported graph for these feeds, by name; those of `form` where inference finds
+// none.
+Descs InferDescs(const graph::Graph& imported, const graph::Feeds& feeds, const Form& form);
+
+// Recomputes nodes of the imported graph from the values that a run really read.
+class Recomputer {
+ public:
+  // rewritten: chains of several nodes may have been rewritten (the excess policy).
+  Recomputer(const graph::Graph& imported, const Captured& captured, const Descs& descs, bool rewritten);
+
+  // Errors that values carry when they are read: by value name, elements in order. For values that were not
+  // captured the error found by Evaluate is kept. Used to see how far differences travel.
+  void SetError(const std::string& value, std::vector<double> error) { errors_[value] = std::move(error); }
+
+  // Evaluates `nodes` (ids of the imported graph) in order; their results stay until the next call. Other
+  // values are read as captured; those that were folded away are recomputed from what they depend on.
+  Status Evaluate(std::vector<graph::NodeId> nodes);
+  // A result of the last Evaluate, or null.
+  const Bounded* Local(const std::string& value) const;
+  // Any value of the imported graph, as captured or recomputed.
+  Result<const Bounded*> Read(const std::string& value);
+
+ private:
+  using Map = std::unordered_map<graph::ValueId, Bounded>;
+  Result<const Bounded*> Find(graph::ValueId v);
+  Status EvaluateNode(const graph::Node& n, Map* into);
+  void Release();
+
+  const graph::Graph& g_;
+  const Captured& captured_;
+  const Descs& descs_;
+  const bool rewritten_;
+  bool in_chain_ = false;
+  std::unordered_map<std::string, graph::ValueId> ids_;
+  std::vector<int> reads_left_;  // by value: readers that have not been evaluated
+  std::vector<graph::ValueId> read_now_;
+  std::map<std::string, std::vector<double>> errors_;
+  Map local_;  // of the node being checked
+  Map read_;   // captured values and folded arithmetic, as f64; dropped after their last reader
+};
+
+}  // namespace opsnn::observe
+
+#endif  // OPSNN_OBSERVE_RECOMPUTE_H_

@@ -1,0 +1,189 @@
+// verify on small graphs: it passes on what is right, and a fault put into a graph pass is found, with the
+// first node that it makes wrong and the pass.
+#include "observe/verify.h"
+
+#include "graph/graph_tester.h"
+#include "graph/infer.h"
+#include "observe/compare.h"
+
+namespace opsnn::observe {
+namespace {
+
+using graph::Graph;
+using graph::GraphMaker;
+using graph::Node;
+using graph::ValueId;
+
+// Conv0 + relu, Conv2 + hard-swish in parts, residual, gelu in parts, product + bias, softmax.
+void MakeModel(GraphMaker& m) {
+  const ValueId x = m.In("x", {2, 5, 9, 7});
+  const op::AttrValue pads = std::vector<int64_t>{1, 1, 1, 1};
+  const ValueId a =
+      m.Op("Relu", {m.Op("Conv", {x, m.Random({8, 5, 3, 3}), m.Random({8})}, {{"pads", pads}})});
+  const ValueId c = m.Op("Conv", {a, m.Random({8, 8, 3, 3})}, {{"pads", pads}});
+  const ValueId gate = m.Op("Clip", {m.Op("Add", {c, m.Scalar(3)}), m.Scalar(0), m.Scalar(6)});
+  const ValueId h = m.Op("Div", {m.Op("Mul", {c, gate}), m.Scalar(6)});
+  const ValueId r = m.Op("Add", {h, a});
+  const ValueId flat = m.Op("Reshape", {r, m.Ints({2, 8 * 63})});
+  const ValueId p = m.Op("Add", {m.Op("MatMul", {flat, m.Random({8 * 63, 24}, -0.1, 0.1)}), m.Random({24})});
+  const ValueId erf = m.Op("Erf", {m.Op("Div", {p, m.Scalar(1.41421356f)})});
+  const ValueId g = m.Op("Mul", {m.Op("Mul", {p, m.Op("Add", {erf, m.Scalar(1)})}), m.Scalar(0.5)});
+  m.Out(m.Op("Softmax", {g}, {{"axis", int64_t{-1}}}));
+  m.Out(m.Op("ReduceMean", {r, m.Ints({1})}));
+}
+
+VerifyReport Check(Graph g, const graph::Feeds& feeds, NumericsPolicy policy, FusionMode fusion) {
+  graph::SessionOptions options;
+  options.policy = policy;
+  options.fusion = fusion;
+  options.passes_off = "";
+  EXPECT_TRUE(graph::InferGraph(g, {.fold = false, .concrete = false}).ok());  // as the importer does
+  auto fused = graph::Session::Create(g, options);
+  options.fusion = FusionMode::kOff;
+  auto unfused = graph::Session::Create(g, options);
+  EXPECT_TRUE(fused.ok() && unfused.ok());
+  auto report = Verify(**fused, **unfused, feeds, nullptr);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? *report : VerifyReport();
+}
+
+TEST(Verify, PassesOnWhatIsRight) {
+  for (auto _ : testing::FuzzFor(300)) {
+    GraphMaker m;
+    MakeModel(m);
+    for (const NumericsPolicy policy : {NumericsPolicy::kExact, NumericsPolicy::kExcess}) {
+      for (const FusionMode fusion : {FusionMode::kAuto, FusionMode::kForce}) {
+        const VerifyReport r = Check(m.graph(), m.RandomFeeds(), policy, fusion);
+        EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+        EXPECT_EQ(r.unchecked, 0);
+        EXPECT_EQ(r.guilty_pass, "");
+        EXPECT_GT(r.nodes, 12);
+        EXPECT_LE(r.worst.share, 1);
+      }
+    }
+  }
+}
+
+// ---- faults
+class VerifyFault : public ::testing::Test {
+ protected:
+  void TearDown() override { graph::SetPassFaultForTest(""); }
+
+  VerifyReport CheckWith(const std::string& pass, std::function<void(Graph&)> fault,
+                         NumericsPolicy policy = NumericsPolicy::kExcess) {
+    GraphMaker m;
+    MakeModel(m);
+    graph::SetPassFaultForTest(pass, std::move(fault));
+    VerifyReport r = Check(m.graph(), m.RandomFeeds(), policy, FusionMode::kForce);
+    EXPECT_FALSE(r.ok);
+    EXPECT_EQ(r.guilty_pass, pass);
+    return r;
+  }
+  static Node* Find(Graph& g, const std::string& op, int skip = 0) {
+    for (Node& n : g.nodes)
+      if (!n.dead && n.op->name == op && skip-- == 0) return &n;
+    return nullptr;
+  }
+};
+
+TEST_F(VerifyFault, ConstantOfAFusedTail) {
+  const VerifyReport r = CheckWith(
+      "epilogue_fusion",
+      [](Graph& g) {
+        for (Node& n : g.nodes) {
+          if (n.op->name != "Conv" || !n.tail) continue;
+          auto tail = std::make_shared<op::FusedTail>(*n.tail);
+          for (Stage& s : tail->program.stages)
+            if (s.op == StageOp::kConst && s.imm[0] == 3) s.imm[0] = 3.01;
+          n.tail = tail;
+        }
+      },
+      NumericsPolicy::kExact);
+  EXPECT_NE(r.first_bad.find("Conv2"), std::string::npos) << r.first_bad;
+}
+
+TEST_F(VerifyFault, StageLostByThePointwiseChain) {
+  const VerifyReport r = CheckWith("pointwise_chain", [](Graph& g) {
+    for (Node& n : g.nodes) {
+      if (!n.tail) continue;
+      auto tail = std::make_shared<op::FusedTail>(*n.tail);
+      for (Stage& s : tail->program.stages)
+        if (s.op == StageOp::kRelu) s.op = StageOp::kCopy;
+      n.tail = tail;
+    }
+  });
+  EXPECT_NE(r.first_bad.find("Conv0"), std::string::npos) << r.first_bad;
+}
+
+TEST_F(VerifyFault, WrongFormOfAnActivation) {
+  const VerifyReport r = CheckWith("gelu", [](Graph& g) {
+    if (Node* n = Find(g, "Gelu")) n->attrs.Set("approximate", std::string("tanh"));
+  });
+  EXPECT_NE(r.first_bad.find("Mul"), std::string::npos) << r.first_bad;
+}
+
+TEST_F(VerifyFault, OperandsMixedUp) {
+  const VerifyReport r = CheckWith("dead_code", [](Graph& g) {
+    Node* relu = Find(g, "Relu");
+    Node* reduce = Find(g, "ReduceMean");
+    if (relu && reduce) reduce->inputs[0] = relu->outputs[0];
+  });
+  EXPECT_NE(r.first_bad.find("ReduceMean"), std::string::npos) << r.first_bad;
+}
+
+TEST_F(VerifyFault, ResultsSwapped) {
+  const VerifyReport r = CheckWith("layout", [](Graph& g) {
+    if (Node* n = Find(g, "ReduceMean")) g.outputs[1] = n->inputs[0];
+  });
+  EXPECT_NE(r.first_bad.find("output"), std::string::npos) << r.first_bad;
+}
+
+// Within the bounds of its node, but the exact policy promises bits.
+TEST_F(VerifyFault, OneBitUnderTheExactPolicy) {
+  const VerifyReport r = CheckWith(
+      "epilogue_fusion",
+      [](Graph& g) {
+        for (Node& n : g.nodes) {
+          if (n.op->name != "Conv" || !n.tail) continue;
+          auto tail = std::make_shared<op::FusedTail>(*n.tail);
+          for (Stage& s : tail->program.stages)
+            if (s.op == StageOp::kConst && s.imm[0] == 6) s.imm[0] = 6 * (1 + 0x1p-23);
+          n.tail = tail;
+        }
+      },
+      NumericsPolicy::kExact);
+  EXPECT_EQ(r.first_bad, "");
+  EXPECT_NE(r.first_difference.find("exact policy"), std::string::npos) << r.first_difference;
+}
+
+// A fault outside the passes clears them: here the unfused form is a model with another constant.
+TEST(Verify, NoPassAtFault) {
+  GraphMaker m;
+  const ValueId x = m.In("x", {33});
+  m.Out(m.Op("Add", {x, m.Scalar(1)}));
+  Graph other = m.graph();
+  for (graph::Value& v : other.values)
+    if (v.desc.constant) v.desc.constant = HostTensor::From<float>({}, {1.0001f});
+  auto fused = graph::Session::Create(m.graph());
+  auto unfused = graph::Session::Create(other);
+  ASSERT_TRUE(fused.ok() && unfused.ok());
+  auto r = Verify(**fused, **unfused, m.RandomFeeds(), nullptr);
+  ASSERT_TRUE(r.ok());
+  EXPECT_FALSE(r->ok);
+  EXPECT_EQ(r->guilty_pass, "");
+}
+
+TEST(Compare, NanInfAndShares) {
+  const double inf = HUGE_VAL, nan = std::nan("");
+  EXPECT_EQ(Compare({nan, inf, 1}, {nan, inf, 1}, {0, 0, 0}).share, 0);
+  EXPECT_EQ(Compare({nan}, {1}, {5}).share, inf);
+  EXPECT_EQ(Compare({inf}, {-inf}, {5}).share, inf);
+  const Comparison c = Compare({1, 2.5}, {1, 2}, {1, 0.25});
+  EXPECT_EQ(c.share, 2);
+  EXPECT_EQ(c.worst, 1);
+  EXPECT_EQ(c.max_abs, 0.5);
+  EXPECT_EQ(Compare({}, {}, {}).cosine, 1);
+}
+
+}  // namespace
+}  // namespace opsnn::observe
