@@ -89,7 +89,8 @@ def main():
     functions = [json.loads(line) for line in (args.data / "aclnn_prototypes.jsonl").read_text().splitlines()]
     prototypes = {f["api"]: f for f in functions}
     implemented = implemented_runtime_functions(args.api)
-    unknown = implemented - {f["name"] for f in runtime["functions"]}
+    helpers = shims.helper_functions(functions)
+    unknown = implemented - {f["name"] for f in runtime["functions"] + helpers}
     if unknown:
         fail(f"{args.api}: not functions of the runtime API: {', '.join(sorted(unknown))}")
     rows = declared_rows(args.ops, prototypes)
@@ -97,9 +98,9 @@ def main():
     files = {}
     files.update(headers.runtime_headers(runtime))
     files.update(headers.operator_headers(functions))
-    files.update(shims.runtime_sources(runtime, implemented))
-    files.update(shims.operator_sources(functions, rows))
-    files["src/capi/api_rows.cc"] = shims.listing_source(functions, rows)
+    files.update(shims.runtime_sources(runtime, helpers, implemented))
+    files.update(shims.operator_sources(functions, rows, implemented))
+    files["src/capi/api_rows.cc"] = shims.listing_source(functions, rows, implemented)
     files["src/capi/adapter_table.cc"] = shims.adapter_source(rows)
     for name in sorted(files):
         write_if_changed(args.out / name, files[name])

@@ -18,11 +18,18 @@ def arguments(function):
     return ", ".join(p["name"] for p in function["params"])
 
 
-def runtime_sources(runtime, implemented):
-    headers = sorted({f["header"] for f in runtime["functions"]})
+def helper_functions(functions):
+    """The host-side helpers among the operator functions, as runtime functions are described."""
+    return [{"name": f["api"], "ret": "aclnnStatus", "params": f["params"], "header": f["header"]}
+            for f in functions if f["kind"] == "single"]
+
+
+def runtime_sources(runtime, helpers, implemented):
+    helpers = [f for f in helpers if f["name"] in implemented]
+    headers = sorted({f["header"] for f in runtime["functions"] + helpers})
     includes = "".join(f'#include "{h}"\n' for h in headers)
     functions = [f for f in runtime["functions"] if f["name"] != "HcclCommConfigInit"]
-    ours = [f for f in functions if f["name"] in implemented]
+    ours = [f for f in functions if f["name"] in implemented] + helpers
     exports_h = [NOTE, "#ifndef OPSNN_CAPI_ACL_EXPORTS_H_\n#define OPSNN_CAPI_ACL_EXPORTS_H_\n\n", includes,
                  "\nnamespace opsnn::capi {\n"]
     exports_h += [f"{prototype(f)};\n" for f in ours]
@@ -32,7 +39,7 @@ def runtime_sources(runtime, implemented):
 
     exports_cc = [NOTE, '#include "capi/acl_exports.h"\n\n#include "capi/boundary.h"\n\n']
     for f in ours:
-        code = "kAclnnBadAlloc" if f["header"].startswith("aclnn/") else "kAclBadAlloc"
+        code = "kAclnnBadAlloc" if f["header"].startswith("aclnn") else "kAclBadAlloc"
         call = f"opsnn::capi::{f['name']}({arguments(f)})"
         if f["ret"] == "void":
             body = f"opsnn::capi::GuardVoid([&] {{ {call}; }});"
@@ -88,9 +95,11 @@ def pack(param):
     return f"{{.i = static_cast<int64_t>({param['name']})}}"
 
 
-def operator_functions(function, rows):
+def operator_functions(function, rows, implemented):
     one, two = operator_prototypes(function)
     api = function["api"]
+    if api in implemented:
+        return f"\n{EXPORT} {one} {{\n  return opsnn_{api}({arguments(function)});\n}}\n"
     if two is None:
         unused = "".join(f"  (void){p['name']};\n" for p in function["params"])
         return f"\n{EXPORT} {one} {{\n{unused}  return opsnn_aclnn_unsupported(\"{api}\");\n}}\n"
@@ -111,21 +120,21 @@ def operator_functions(function, rows):
             f"  return opsnn_aclnn_run(function, {', '.join(exec_names)});\n}}\n")
 
 
-def operator_sources(functions, rows):
+def operator_sources(functions, rows, implemented):
     by_library = {}
     for f in functions:
         by_library.setdefault(f["library"], []).append(f)
     files = {}
     for library, group in sorted(by_library.items()):
         includes = "".join(f'#include "{h}"\n' for h in sorted({f["header"] for f in group}))
-        text = [NOTE, includes, '#include "capi/aclnn_entry.h"\n\nextern "C" {\n']
-        text += [operator_functions(f, rows) for f in group]
+        text = [NOTE, includes, '#include "capi/acl_exports.h"\n#include "capi/aclnn_entry.h"\n\nextern "C" {\n']
+        text += [operator_functions(f, rows, implemented) for f in group]
         text.append('\n}  // extern "C"\n')
         files[f"src/capi/opapi_{library}_shims.cc"] = "".join(text)
     return files
 
 
-def listing_source(functions, rows):
+def listing_source(functions, rows, implemented):
     lines = [NOTE, '#include "capi/listing.h"\n\nnamespace opsnn::capi {\nnamespace {\n\n',
              "constexpr ApiRow kRows[] = {\n"]
     for f in sorted(functions, key=lambda f: f["api"]):
@@ -134,7 +143,8 @@ def listing_source(functions, rows):
         dtypes = row.get("dtypes", {}) if row else {}
         listed = ", ".join(next(iter(dtypes.values()), [])) if row else \
             ", ".join(DTYPE_NAMES.get(t, t.lower()) for t in f.get("dtypes", {}).get(first, []))
-        lines.append(f'    {{"{f["api"]}", "{row["operator"] if row else ""}", {str(bool(row)).lower()}, '
+        ours = bool(row) or f["api"] in implemented
+        lines.append(f'    {{"{f["api"]}", "{row["operator"] if row else ""}", {str(ours).lower()}, '
                      f'"{f["family"]}", "{f["header"]}", "{listed}"}},\n')
     lines.append("};\n\n}  // namespace\n\n"
                  "std::span<const ApiRow> ApiRows() { return kRows; }\n\n}  // namespace opsnn::capi\n")

@@ -180,6 +180,8 @@ class Builder {
             "%s: %s has dtype %s; allowed: %s%s", api, name.c_str(), Name(o.desc.dtype), Name(inferred.dtype),
             op_call_->converts_output ? ", or a type that it can be cast to" : ", the dtype of the result");
       }
+      // Integers wrap and bools saturate in the result's own type, before they are converted.
+      if (!IsFloat(inferred.dtype)) o.desc.dtype = inferred.dtype;
     }
     return OkStatus();
   }
@@ -230,6 +232,24 @@ class Builder {
     });
   }
 
+  // Whether an input is read through another view than `output` that shares elements with it: even an
+  // operator that works in place would write them too early.
+  bool IsReadElsewhere(const Operand& output) const {
+    if (output.tensor < 0) return false;
+    const int same = same_memory_.empty() ? output.tensor : same_memory_[output.tensor];
+    static char base;  // views of one tensor are compared by their offsets
+    auto view = [this](const Operand& o) {
+      TensorView v = o.desc.View(nullptr);
+      v.dtype = StoredDType(o);
+      v.data = &base + o.offset * static_cast<int64_t>(SizeOf(v.dtype));
+      return v;
+    };
+    return std::any_of(op_call_->inputs.begin(), op_call_->inputs.end(), [&](const Operand& o) {
+      return o.tensor >= 0 && (o.tensor == output.tensor || o.tensor == same) &&
+             CheckOverlap(view(output), view(o)) == Overlap::kPartial;
+    });
+  }
+
   // copy_strided: operands that are not contiguous go through copies; copy_aliased: so do outputs that are
   // inputs as well.
   Status PlanSteps(bool copy_strided, bool copy_aliased) {
@@ -252,7 +272,7 @@ class Builder {
       const Operand& o = op_call_->outputs[i];
       const bool copy =
           o.given() && (StoredDType(o) != o.desc.dtype || (copy_strided && !o.desc.IsContiguous()) ||
-                        (copy_aliased && IsAlsoInput(o)));
+                        (copy_aliased && IsAlsoInput(o)) || IsReadElsewhere(o));
       const bool direct = o.given() && !copy;
       output_descs.push_back(direct ? o.desc : Contiguous(o.desc));
       main.outputs.push_back(direct ? PlaceOf(o) : WorkspacePlace(Reserve(BytesOf(output_descs.back()))));

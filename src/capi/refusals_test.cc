@@ -327,7 +327,7 @@ TEST_F(ApiTest, MessagesNameTheCallersArguments) {
     ExpectRefused(CALL(aclnnConvolution, x, w, nullptr, huge, zero, one, transposed, zero, 1, x, int8_t{0}),
                   kInvalid, {"aclnnConvolution: stride has the value 9223372036854775807"});
   }
-  ASSERT_EQ(aclnnReluGetWorkspaceSize(f, y, &workspace_size_, &executor_), 0);
+  ASSERT_EQ(aclnnReluGetWorkspaceSize(y, y, &workspace_size_, &executor_), 0);
   ExpectRefused(
       aclnnRelu(nullptr, 0, executor_, reinterpret_cast<aclrtStream>(0x999)), kInvalid,
       {"aclnnRelu: stream 0x999 is not a live aclrtStream", "allowed: a live aclrtStream, or null"});

@@ -1,5 +1,7 @@
 #include "runtime/event.h"
 
+#include "runtime/capture.h"
+
 namespace opsnn::runtime {
 
 uint32_t Event::NextId() {
@@ -15,6 +17,7 @@ Stream::Wait EventRecord::Await(Deadline deadline) const {
 void Event::Record(const std::shared_ptr<Stream>& stream) {
   auto record = std::make_shared<EventRecord>();
   record->stream = stream;
+  record->capture = stream->capture();
   Task task;
   task.name = "event record";
   task.payload = record;
@@ -32,6 +35,8 @@ void Event::Record(const std::shared_ptr<Stream>& stream) {
 
 void Event::QueueWait(const std::shared_ptr<Stream>& stream) const {
   std::shared_ptr<const EventRecord> record = Newest();
+  // A mark in a capture that goes on: the waiting stream records there too, behind it.
+  if (record && record->capture && record->capture->Join(stream)) return;
   if (!record || record->stream == stream || record->Done()) return;
   Task task;
   task.name = "stream wait event";

@@ -14,6 +14,7 @@ namespace opsnn::runtime {
 // One Record call: done when its stream has reached it.
 struct EventRecord {
   std::shared_ptr<Stream> stream;
+  std::shared_ptr<Capture> capture;  // that it was recorded in, if any
   std::atomic<uint64_t> ticket{0};
   std::atomic<int64_t> nanoseconds{0};  // steady clock, when the stream reached it; 0 before
 

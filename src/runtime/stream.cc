@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "runtime/capture.h"
+
 namespace opsnn::runtime {
 namespace {
 
@@ -102,11 +104,27 @@ Stream::CallbackScope::~CallbackScope() { --task_depth; }
 
 uint64_t Stream::Push(Task task) {
   std::unique_lock lock(mutex_);
+  if (capture_) {
+    capture_->Add(std::move(task));
+    return pushed_;
+  }
   if (queue_.empty() && !running_) front_since_ = Clock::now();
   queue_.push_back(std::move(task));
   const uint64_t ticket = ++pushed_;
   EnsureWorker();
   return ticket;
+}
+
+std::shared_ptr<Capture> Stream::capture() const {
+  std::lock_guard lock(mutex_);
+  return capture_;
+}
+
+bool Stream::SetCapture(std::shared_ptr<Capture> capture) {
+  std::lock_guard lock(mutex_);
+  if (capture && capture_) return false;
+  capture_ = std::move(capture);
+  return true;
 }
 
 uint64_t Stream::Newest() const {
@@ -233,6 +251,7 @@ void Stream::ResetAfterFork() {
   changed_ = std::make_unique<std::condition_variable>();
   completed_ = pushed_;
   queue_.clear();
+  capture_.reset();
   running_ = worker_alive_ = nudged_ = false;
   waiters_ = 0;
 }

@@ -34,6 +34,8 @@ struct Task {
 using Clock = std::chrono::steady_clock;
 using Deadline = std::optional<Clock::time_point>;  // nullopt: none
 
+class Capture;  // runtime/capture.h
+
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   static std::shared_ptr<Stream> Create(int device, uint32_t priority = 0, uint32_t flags = 0);
@@ -45,7 +47,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint32_t priority() const { return priority_; }
   uint32_t flags() const { return flags_; }
 
-  // Queues a task and returns its ticket: 1, 2, 3, ...
+  // Queues a task and returns its ticket: 1, 2, 3, ... While the stream captures, the task is recorded instead
+  // and the ticket is that of the newest one queued before.
   uint64_t Push(Task task);
   // The ticket of the newest task.
   uint64_t Newest() const;
@@ -64,6 +67,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Status TakeError();
   // Drops tasks that have not started.
   void Abort();
+  // The capture that this stream records into, or null. Setting it fails when another one is under way; null
+  // ends it.
+  std::shared_ptr<Capture> capture() const;
+  bool SetCapture(std::shared_ptr<Capture> capture);
   // No worker from now on; the destroyer has drained the stream.
   void Stop();
 
@@ -88,6 +95,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   mutable std::mutex mutex_;
   std::unique_ptr<std::condition_variable> changed_;  // on the heap: abandoned, not destroyed, after a fork
   std::deque<Task> queue_;
+  std::shared_ptr<Capture> capture_;
   Clock::time_point front_since_;  // when the task now in front could have started
   uint64_t pushed_ = 0, completed_ = 0;
   bool running_ = false;

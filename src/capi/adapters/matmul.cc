@@ -1,39 +1,108 @@
-// aclnnMatmul: numpy rules, as the operator has them; cubeMathType only permits lower precision, which is
-// never taken.
-#include "capi/plan.h"
+// The products: Matmul, Mm, BatchMatMul and Mv, Addmm, Baddbmm. Operands of two dtypes meet in their common
+// one; cubeMathType only permits lower precision, which is never taken.
+#include "capi/adapters/common.h"
+#include "op/pointwise.h"
 
 namespace opsnn::capi {
+namespace {
+
+using ll = long long;
+
+// Columns of a and rows of b must agree.
+Status RequireSameK(const Call& call, const Operand& a, const Operand& b) {
+  const Dims &x = a.desc.dims, &y = b.desc.dims;
+  const int64_t k = x.back(), rows = y.rank() == 1 ? y[0] : y[y.rank() - 2];
+  if (k == rows) return OkStatus();
+  return InvalidArgument("%s: %s has shape %s; allowed: %lld rows, the last dim of %s, whose shape is %s",
+                         call.function().api, NameOf(call, b).c_str(), ToString(y).c_str(), ll{k},
+                         NameOf(call, a).c_str(), ToString(x).c_str());
+}
+
+// a x b in the type in which they and, if given, c meet.
+Status BindProduct(const Call& call, Operand a, Operand b, const Operand& y, OpCall* out) {
+  OPSNN_RETURN_IF_ERROR(RequireSameK(call, a, b));
+  const DType common = op::PromoteTypes(a.desc.dtype, b.desc.dtype);
+  OPSNN_RETURN_IF_ERROR(RequireCast(call, common, y));
+  out->inputs = {WithDType(a, common), WithDType(b, common)};
+  out->outputs = {y};
+  out->converts_output = true;
+  return OkStatus();
+}
+
+// beta * c behind alpha * product, c broadcast to the result. beta = 0 leaves c unread, whatever it holds.
+Status AddScaled(const Call& call, const Operand& c, OpCall* out) {
+  OPSNN_ASSIGN_OR_RETURN(const double alpha, NumberOf(call, "alpha"));
+  OPSNN_ASSIGN_OR_RETURN(const double beta, NumberOf(call, "beta"));
+  ProgramBuilder b;
+  const SlotId product = b.Input();
+  SlotId addend = kNoSlot;
+  if (beta != 0) {
+    addend = b.Input();
+    out->inputs.push_back(c);
+    out->tail_inputs = 1;
+  }
+  SlotId y = alpha == 1 ? product : b.Unary(StageOp::kAffine, product, alpha, 0);
+  if (beta != 0) {
+    y = b.Binary(StageOp::kAdd, y, beta == 1 ? addend : b.Unary(StageOp::kAffine, addend, beta, 0));
+  }
+  if (y == product) y = b.Unary(StageOp::kCopy, product);
+  b.Output(y);
+  out->tail = std::make_shared<op::FusedTail>(op::FusedTail{std::move(b).Build()});
+  return OkStatus();
+}
+
+Status RequireBroadcast(const Call& call, const Operand& c, const Dims& dims) {
+  const auto both = BroadcastDims(c.desc.dims, dims);
+  if (both.ok() && *both == dims) return OkStatus();
+  return InvalidArgument(
+      "%s: %s has shape %s; allowed: shapes that broadcast to %s, the shape of the product",
+      call.function().api, NameOf(call, c).c_str(), ToString(c.desc.dims).c_str(), ToString(dims).c_str());
+}
+
+// self, the two factors and out of Addmm and Baddbmm, in place or not.
+Status BindAddedProduct(const Call& call, const char* left, const char* right, int rank, OpCall* out) {
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
+  const Operand c = Arg(call, {"selfRef", "self"}), y = Arg(call, {"out", "selfRef"});
+  const Operand a = Arg(call, left), b = Arg(call, right);
+  for (const Operand* o : {&a, &b}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, rank, rank));
+  if (rank == 3 && a.desc.dims[0] != b.desc.dims[0]) {
+    return InvalidArgument("%s: %s has shape %s; allowed: %lld matrices, as %s has", call.function().api,
+                           right, ToString(b.desc.dims).c_str(), ll{a.desc.dims[0]}, left);
+  }
+  out->op = op::FindOperator("MatMul");
+  OPSNN_RETURN_IF_ERROR(BindProduct(call, a, b, y, out));
+  Dims dims = a.desc.dims;
+  dims[rank - 1] = b.desc.dims[rank - 1];
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, dims, "the shape of the product"));
+  OPSNN_RETURN_IF_ERROR(RequireBroadcast(call, c, dims));
+  return AddScaled(call, c, out);
+}
+
+}  // namespace
 
 Status Adapt_Matmul(const Call& call, OpCall& out) {
-  const char* api = call.function().api;
-  const int self = call.TensorIndex("self"), mat2 = call.TensorIndex("mat2"),
-            result = call.TensorIndex("out");
-  const int64_t math = call.Int("cubeMathType");
-  if (math < 0 || math > 4) {
-    return InvalidArgument("%s: cubeMathType is %lld; allowed: 0 to 4", api, static_cast<long long>(math));
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
+  const Operand a = Arg(call, "self"), b = Arg(call, "mat2");
+  const std::string_view api = call.function().api;
+  const int lowest = api == "aclnnMm" ? 2 : api == "aclnnBatchMatMul" ? 3 : 1;
+  for (const Operand* o : {&a, &b}) {
+    OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, lowest, lowest > 1 ? lowest : 6));
   }
-  const op::TensorDesc a = call.Desc(self), b = call.Desc(mat2);
-  for (int t : {self, mat2}) {
-    const int rank = call.Desc(t).dims.rank();
-    if (rank < 1 || rank > 6) {
-      return InvalidArgument("%s: %s has %d dims; allowed: 1 to 6", api, call.NameOf(t).c_str(), rank);
-    }
-  }
-  if (a.dtype != b.dtype) {
-    return InvalidArgument("%s: mat2 has dtype %s; allowed: %s, the dtype of self", api, Name(b.dtype),
-                           Name(a.dtype));
-  }
-  const int64_t k = a.dims.back();
-  const int64_t rows = b.dims.rank() == 1 ? b.dims[0] : b.dims[b.dims.rank() - 2];
-  if (k != rows) {
-    return InvalidArgument(
-        "%s: mat2 has shape %s; allowed: %lld rows, the last dim of self, whose shape is %s", api,
-        ToString(b.dims).c_str(), static_cast<long long>(k), ToString(a.dims).c_str());
-  }
-  out.inputs = {{self, a}, {mat2, b}};
-  out.outputs = {{result, call.Desc(result)}};
-  out.converts_output = true;
-  return OkStatus();
+  return BindProduct(call, a, b, Arg(call, "out"), &out);
+}
+
+Status Adapt_Mv(const Call& call, OpCall& out) {
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 3));
+  const Operand a = Arg(call, "self"), b = Arg(call, "vec");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, a, 2, 2));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, b, 1, 1));
+  return BindProduct(call, a, b, Arg(call, "out"), &out);
+}
+
+Status Adapt_Addmm(const Call& call, OpCall& out) { return BindAddedProduct(call, "mat1", "mat2", 2, &out); }
+
+Status Adapt_Baddbmm(const Call& call, OpCall& out) {
+  return BindAddedProduct(call, "batch1", "batch2", 3, &out);
 }
 
 }  // namespace opsnn::capi

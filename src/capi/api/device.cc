@@ -83,8 +83,8 @@ OPSNN_ACL_API aclError aclrtSetTsDevice(aclrtTsId tsId) {
 }
 
 OPSNN_ACL_API const char* aclrtGetSocName() {
-  // The profile that the capacity queries answer for; the host has no marketing name.
-  static const std::string name = GetKnobs().profile == "host" ? "Ascend910B1" : GetKnobs().profile;
+  // The profile that the capacity queries answer for; without one it is this machine, under its own name.
+  static const std::string name = GetKnobs().profile == "host" ? "Host_x86_64" : GetKnobs().profile;
   return name.c_str();
 }
 

@@ -52,6 +52,10 @@ int FromInside(const char* function) {
 int Synchronize(const char* function, aclrtStream handle, Deadline deadline) {
   std::shared_ptr<Stream> stream;
   if (int code = FindStream(function, handle, &stream)) return code;
+  if (stream->capture()) {
+    return Fail(function, ACL_ERROR_RT_STREAM_CAPTURED,
+                "the stream captures; its tasks run when the model is executed, after aclmdlRICaptureEnd");
+  }
   switch (stream->Drain(deadline)) {
     case Stream::Wait::kTimeout:
       return Fail(function, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,

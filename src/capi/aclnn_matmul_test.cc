@@ -1,0 +1,189 @@
+// Products against double sums: dtypes that meet, transposed and strided views, addends, quantised weights.
+#include <cmath>
+
+#include "aclnnop/aclnn_addmm.h"
+#include "aclnnop/aclnn_baddbmm.h"
+#include "aclnnop/aclnn_batch_matmul.h"
+#include "aclnnop/aclnn_mm.h"
+#include "aclnnop/aclnn_mv.h"
+#include "aclnnop/aclnn_trans_matmul_weight.h"
+#include "aclnnop/aclnn_weight_quant_batch_matmul_v2.h"
+#include "capi/aclnn_tester.h"
+
+namespace opsnn::capi {
+namespace {
+
+class Products : public ApiTest {
+ protected:
+  Rng rng_;
+  DType AnyFloat() { return kFloats[rng_.Int(0, 2)]; }
+};
+
+// The type in which two floats meet.
+DType Meet(DType a, DType b) { return a == b ? a : DType::kF32; }
+
+TEST_F(Products, MmMvBatchMatMul) {
+  for (int round = 0; round < 40; ++round) {
+    const int64_t batch = rng_.Int(1, 3), m = rng_.Size(40), k = rng_.Size(40, round % 9 == 0),
+                  n = rng_.Size(40);
+    const DType ta = AnyFloat(), tb = round % 2 ? ta : AnyFloat(), meet = Meet(ta, tb);
+    const DType ty = round % 3 ? meet : DType::kF32;
+    const int kind = round % 3;  // Mm, BatchMatMul, Mv
+    const bool one = kind == 1 && rng_.Chance(0.3);
+    RandomTensor a(ta, kind == 1 ? Dims{one ? 1 : batch, m, k} : Dims{m, k}, rng_, round % 2, 1);
+    RandomTensor b(tb, kind == 1 ? Dims{batch, k, n} : kind ? Dims{k} : Dims{k, n}, rng_, round % 4 == 1, 1);
+    const Dims out = kind == 1 ? Dims{batch, m, n} : kind ? Dims{m} : Dims{m, n};
+    ApiTensor y(ty, out, &rng_, round % 3 == 1);
+    int code;
+    if (kind == 0) code = CALL(aclnnMm, a, b, y, 0);
+    if (kind == 1) code = CALL(aclnnBatchMatMul, a, b, y, 1);
+    if (kind == 2) code = CALL(aclnnMv, a, b, y, 0);
+    ASSERT_EQ(code, 0) << aclGetRecentErrMsg();
+    std::vector<double> tolerance;
+    const auto want = Make(out, [&](const Index& at) {
+      const int64_t g = kind == 1 ? at[0] : 0, i = kind == 1 ? at[1] : at[0], j = kind == 2 ? 0 : at.back();
+      const int64_t columns = kind == 2 ? 1 : n;
+      double sum = 0, size = 0;
+      for (int64_t q = 0; q < k; ++q) {
+        const double p = a[((one ? 0 : g) * m + i) * k + q] * b[(g * k + q) * columns + j];
+        sum += p, size += std::abs(p);
+      }
+      tolerance.push_back(testing::ContractionTolerance(size, sum, k, DType::kF32, ty) + 0x1p-25);
+      return sum;
+    });
+    EXPECT_EQ(Compare(y.Get(), want, tolerance), "") << Name(ta) << " " << Name(tb) << " kind " << kind;
+    ExpectGuards({&a, &b, &y});
+  }
+}
+
+TEST_F(Products, Refuse) {
+  RandomTensor a(DType::kF32, {2, 3}, rng_), b(DType::kF32, {3, 4}, rng_), v(DType::kF32, {4}, rng_);
+  RandomTensor batch(DType::kF32, {2, 3, 4}, rng_);
+  ApiTensor y(DType::kF32, {2, 4}), ints(DType::kS32, {2, 4}), small(DType::kF32, {2, 3});
+  ExpectRefused(CALL(aclnnMm, b, b, y, 0), 161002, {"aclnnMm", "mat2 has shape [3,4]", "4 rows"});
+  ExpectRefused(CALL(aclnnMm, batch, b, y, 0), 161002, {"self has 3 dims", "2"});
+  ExpectRefused(CALL(aclnnMm, a, b, small, 0), 161002, {"out has shape [2,3]", "[2,4]"});
+  ExpectRefused(CALL(aclnnMm, a, b, ints, 0), 161002, {"out has dtype s32", "f32"});
+  ExpectRefused(CALL(aclnnMm, a, b, y, 9), 161002, {"cubeMathType is 9", "0 to 4"});
+  ExpectRefused(CALL(aclnnMv, a, v, y, 0), 161002, {"vec has shape [4]", "3 rows"});
+  ExpectRefused(CALL(aclnnBatchMatMul, a, b, y, 0), 161002, {"self has 2 dims", "3"});
+  ExpectRefused(CALL(aclnnMm, a, nullptr, y, 0), 161001, {"mat2 is null"});
+}
+
+TEST_F(Products, AddmmAndBaddbmm) {
+  for (int round = 0; round < 40; ++round) {
+    const bool batched = round % 2;
+    const int64_t g = batched ? rng_.Int(1, 3) : 1, m = rng_.Size(30), k = rng_.Size(30, round % 9 == 0);
+    const int64_t n = rng_.Size(30);
+    const DType t = AnyFloat();
+    const Dims out = batched ? Dims{g, m, n} : Dims{m, n};
+    Dims own = out;
+    for (int i = 0; i < own.rank(); ++i) own[i] = rng_.Chance(0.3) ? 1 : own[i];
+    if (rng_.Chance(0.3)) own.erase(0);
+    RandomTensor a(t, batched ? Dims{g, m, k} : Dims{m, k}, rng_, round % 3 == 1, 1);
+    RandomTensor b(t, batched ? Dims{g, k, n} : Dims{k, n}, rng_, round % 4 == 1, 1);
+    RandomTensor c(t, own, rng_, round % 3 == 2, 1), full(t, out, rng_, round % 5 == 1, 1);
+    ApiTensor y(t, out, &rng_, round % 4 == 2);
+    const double beta = round % 4 == 3 ? 0 : 0.5, alpha = round % 3 ? 2 : 1;
+    ApiScalar beta_scalar(static_cast<float>(beta)), alpha_scalar(static_cast<float>(alpha));
+    auto check = [&](const RandomTensor& addend, const std::vector<double>& got) {
+      std::vector<double> tolerance;
+      const auto want = Make(out, [&](const Index& at) {
+        const int64_t q = batched ? at[0] : 0, i = at[at.size() - 2], j = at.back();
+        double sum = 0, size = 0;
+        for (int64_t p = 0; p < k; ++p) {
+          const double term = a[(q * m + i) * k + p] * b[(q * k + p) * n + j];
+          sum += term, size += std::abs(term);
+        }
+        const double added = beta * addend[BroadcastLinear(addend.dims(), at)], value = alpha * sum + added;
+        tolerance.push_back(
+            testing::ContractionTolerance(alpha * size + 2 * std::abs(added), value, k, DType::kF32, t) +
+            0x1p-25);
+        return value;
+      });
+      EXPECT_EQ(Compare(got, want, tolerance), "") << Name(t);
+    };
+    ASSERT_EQ(batched ? CALL(aclnnBaddbmm, c, a, b, beta_scalar, alpha_scalar, y, 0)
+                      : CALL(aclnnAddmm, c, a, b, beta_scalar, alpha_scalar, y, 0),
+              0)
+        << aclGetRecentErrMsg();
+    check(c, y.Get());
+    ASSERT_EQ(batched ? CALL(aclnnInplaceBaddbmm, full, a, b, beta_scalar, alpha_scalar, 0)
+                      : CALL(aclnnInplaceAddmm, full, a, b, beta_scalar, alpha_scalar, 0),
+              0)
+        << aclGetRecentErrMsg();
+    check(full, full.Get());
+    ExpectGuards({&a, &b, &c, &full, &y});
+  }
+  RandomTensor a(DType::kF32, {2, 3}, rng_), b(DType::kF32, {3, 4}, rng_), c(DType::kF32, {3}, rng_);
+  ApiTensor y(DType::kF32, {2, 4});
+  ApiScalar one(1.0f);
+  ExpectRefused(CALL(aclnnAddmm, c, a, b, one, one, y, 0), 161002, {"self has shape [3]", "[2,4]"});
+  ExpectRefused(CALL(aclnnAddmm, y, b, b, one, one, y, 0), 161002, {"mat2 has shape [3,4]"});
+  ExpectRefused(CALL(aclnnAddmm, y, a, b, nullptr, one, y, 0), 161001, {"beta is null"});
+}
+
+TEST_F(Products, QuantisedWeights) {
+  for (int round = 0; round < 24; ++round) {
+    const DType t = round % 2 ? DType::kF16 : DType::kBF16;
+    const int64_t m = rng_.Int(1, 20), n = rng_.Int(1, 40), mode = round % 3;  // per tensor, column, group
+    const int64_t k = mode == 2 ? rng_.Int(40, 150) : rng_.Int(1, 80), size = mode == 2 ? 32 : k;
+    const int64_t groups = (k + size - 1) / size;
+    const Dims scales = mode == 0 ? Dims{1} : mode == 1 && round % 4 < 2 ? Dims{n} : Dims{groups, n};
+    RandomTensor x(t, {m, k}, rng_, round % 4 == 1, 1), scale(t, scales, rng_, false, 1);
+    RandomTensor offset(t, scales, rng_, false, 3),
+        bias(t == DType::kF16 ? t : DType::kF32, {n}, rng_, false, 2);
+    // Weights as given, or as the transposed view of an (n, k) matrix.
+    RandomTensor plain(DType::kS8, round % 3 == 1 ? Dims{n, k} : Dims{k, n}, rng_, false, 100);
+    const bool turned = round % 3 == 1, has_offset = round % 4 != 3, has_bias = round % 5 != 4;
+    const int64_t dims[] = {k, n}, strides[] = {turned ? 1 : n, turned ? k : 1};
+    aclTensor* weight = aclCreateTensor(dims, 2, ACL_INT8, strides, 0, ACL_FORMAT_ND, plain.dims().data(), 2,
+                                        plain.memory().view().data);
+    ApiTensor y(t, {m, n}, &rng_);
+    ASSERT_EQ(CALL(aclnnWeightQuantBatchMatmulV2, x, weight, scale, OrNull(has_offset, offset), nullptr,
+                   nullptr, OrNull(has_bias, bias), mode == 2 ? 32 : 0, y),
+              0)
+        << aclGetRecentErrMsg();
+    std::vector<double> tolerance;
+    const auto want = Make({m, n}, [&](const Index& at) {
+      double sum = has_bias ? bias[at[1]] : 0, magnitude = std::abs(sum);
+      for (int64_t p = 0; p < k; ++p) {
+        const int64_t s = mode == 0 ? 0 : scales.rank() == 1 ? at[1] : p / size * n + at[1];
+        const double w = turned ? plain[at[1] * k + p] : plain[p * n + at[1]];
+        const double term = x[at[0] * k + p] * (w + (has_offset ? offset[s] : 0)) * scale[s];
+        sum += term, magnitude += std::abs(term);
+      }
+      // The weight is rounded twice on its way to f32.
+      tolerance.push_back(testing::ContractionTolerance(magnitude, sum, k, DType::kF32, t) +
+                          2 * 0x1p-24 * magnitude + 0x1p-25);
+      return sum;
+    });
+    EXPECT_EQ(Compare(y.Get(), want, tolerance), "") << Name(t) << " mode " << mode;
+    ExpectGuards({&x, &scale, &offset, &plain, &y});
+    aclDestroyTensor(weight);
+  }
+  RandomTensor x(DType::kF16, {2, 64}, rng_), w(DType::kS8, {64, 8}, rng_), scale(DType::kF16, {3, 8}, rng_);
+  RandomTensor bf(DType::kBF16, {8}, rng_), fine(DType::kF16, {8}, rng_);
+  ApiTensor y(DType::kF16, {2, 8});
+  const auto call = [&](aclTensor* s, aclTensor* o, int size) {
+    return CALL(aclnnWeightQuantBatchMatmulV2, x, w, s, o, nullptr, nullptr, nullptr, size, y);
+  };
+  ExpectRefused(call(scale, nullptr, 32), 161002, {"antiquantScale has shape [3,8]", "[2,8]"});
+  ExpectRefused(call(bf, nullptr, 0), 161002, {"antiquantScale has dtype bf16", "f16"});
+  ExpectRefused(call(fine, scale, 0), 161002, {"antiquantOffsetOptional has shape [3,8]"});
+  ExpectRefused(call(fine, nullptr, 33), 161002, {"antiquantGroupSize is 33", "32"});
+  ExpectRefused(CALL(aclnnWeightQuantBatchMatmulV2, x, x, fine, nullptr, nullptr, nullptr, nullptr, 0, y),
+                161002, {"weight has dtype f16"});
+}
+
+TEST_F(Products, TransMatmulWeightKeepsTheValues) {
+  RandomTensor w(DType::kF16, {5, 7}, rng_, true);
+  ASSERT_EQ(CALL(aclnnTransMatmulWeight, w), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(w.Get(), w.values());
+  RandomTensor empty(DType::kF16, {0, 7}, rng_), line(DType::kF16, {7}, rng_);
+  ExpectRefused(CALL(aclnnTransMatmulWeight, empty), 161002, {"mmWeightRef has shape [0,7]"});
+  ExpectRefused(CALL(aclnnTransMatmulWeight, line), 161002, {"mmWeightRef has 1 dims", "2 to 6"});
+}
+
+}  // namespace
+}  // namespace opsnn::capi

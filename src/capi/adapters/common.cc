@@ -1,0 +1,195 @@
+#include "capi/adapters/common.h"
+
+#include <cstring>
+
+#include "tensor/element.h"
+
+namespace opsnn::capi {
+namespace {
+
+using ll = long long;
+
+Operand Constant(std::shared_ptr<const HostTensor> t) {
+  Operand o;
+  o.desc.dtype = t->dtype();
+  o.desc.dims = t->dims();
+  o.desc.constant = std::move(t);
+  return o;
+}
+
+}  // namespace
+
+Operand Arg(const Call& call, const char* param) {
+  const int t = call.TensorIndex(param);
+  return t < 0 ? Operand{} : Operand{t, call.Desc(t)};
+}
+
+const char* FirstOf(const Call& call, std::initializer_list<const char*> params) {
+  for (const char* p : params) {
+    if (call.function().Find(p) >= 0) return p;
+  }
+  return *params.begin();
+}
+
+Operand Arg(const Call& call, std::initializer_list<const char*> params) {
+  return Arg(call, FirstOf(call, params));
+}
+
+Operand ConstantInts(const std::vector<int64_t>& values) {
+  return Constant(HostTensor::From<int64_t>({static_cast<int64_t>(values.size())}, values));
+}
+
+Operand ConstantInt(int64_t value) { return ConstantInts({value}); }
+
+Operand ConstantFloat(double value, DType dtype) {
+  auto t = std::make_shared<HostTensor>(dtype, Dims());
+  WriteElement(t->data(), dtype, value);
+  return Constant(std::move(t));
+}
+
+Result<double> NumberOf(const Call& call, const char* param) {
+  const Scalar& s = call.ScalarOf(param);
+  if (const auto v = s.ToDouble()) return *v;
+  return BadValue(call, param, "a scalar of type " + AclTypeName(s.acl_dtype), "a real number");
+}
+
+Result<Operand> ConstantScalar(const Call& call, const char* param, DType dtype) {
+  const Scalar& s = call.ScalarOf(param);
+  OPSNN_ASSIGN_OR_RETURN(const double value, NumberOf(call, param));
+  const auto own = DTypeFromAcl(s.acl_dtype);
+  if (IsFloat(dtype) || (own && IsFloat(*own))) return ConstantFloat(value, dtype);
+  auto t = std::make_shared<HostTensor>(dtype, Dims());
+  const int64_t v = dtype == DType::kBool ? value != 0 : *s.ToInt();
+  std::memcpy(t->data(), &v, SizeOf(dtype));  // narrower types take the low bytes, as a C cast does
+  return Constant(std::move(t));
+}
+
+Dims StridesOf(const op::TensorDesc& d) { return d.strides.empty() ? ContiguousStrides(d.dims) : d.strides; }
+
+Operand WithView(Operand o, const Dims& dims, const Dims& strides) {
+  o.desc.dims = dims;
+  o.desc.strides = TensorView{nullptr, o.desc.dtype, dims, strides}.IsContiguous() ? Dims() : strides;
+  return o;
+}
+
+Operand Permuted(const Operand& o, const std::vector<int>& order) {
+  const Dims from = StridesOf(o.desc);
+  Dims dims, strides;
+  for (int i : order) {
+    dims.push_back(o.desc.dims[i]);
+    strides.push_back(from[i]);
+  }
+  return WithView(o, dims, strides);
+}
+
+Operand Reshaped(Operand o, const Dims& dims) {
+  o.desc.dims = dims;
+  o.desc.strides = Dims();
+  return o;
+}
+
+Operand BroadcastView(const Operand& o, const Dims& dims) {
+  const TensorView v = BroadcastTo(o.desc.View(nullptr), dims);
+  return WithView(o, v.dims, v.strides);
+}
+
+Operand WithDType(Operand o, DType t) {
+  o.desc.dtype = t;
+  return o;
+}
+
+std::vector<int> MoveToFront(int dim, int rank) {
+  std::vector<int> order = {dim};
+  for (int i = 0; i < rank; ++i) {
+    if (i != dim) order.push_back(i);
+  }
+  return order;
+}
+
+Operand AtLeast1d(const Operand& o) { return o.desc.dims.rank() ? o : WithView(o, {1}, {1}); }
+
+Status BadValue(const Call& call, const char* param, const std::string& got, const std::string& allowed) {
+  return InvalidArgument("%s: %s is %s; allowed: %s", call.function().api, param, got.c_str(),
+                         allowed.c_str());
+}
+
+std::string NameOf(const Call& call, const Operand& o) {
+  return o.tensor < 0 ? std::string("an operand") : call.NameOf(o.tensor);
+}
+
+Result<int> DimOf(const Call& call, const char* param, int64_t dim, int rank) {
+  const int64_t r = rank > 0 ? rank : 1;
+  if (dim >= -r && dim < r) return static_cast<int>(dim < 0 ? dim + r : dim);
+  return BadValue(call, param, std::to_string(dim), StrFormat("%lld to %lld", -ll{r}, ll{r} - 1));
+}
+
+Result<std::vector<int64_t>> DimsOf(const Call& call, const char* param, int rank) {
+  std::vector<int64_t> dims;
+  std::vector<bool> seen(rank > 0 ? rank : 1, false);
+  for (int64_t d : call.Ints(param)) {
+    OPSNN_ASSIGN_OR_RETURN(const int dim, DimOf(call, param, d, rank));
+    if (seen[dim]) {
+      return InvalidArgument("%s: %s names dim %d twice; allowed: each dim once", call.function().api, param,
+                             dim);
+    }
+    seen[dim] = true;
+    dims.push_back(dim);
+  }
+  return dims;
+}
+
+Status RequireRank(const Call& call, const Operand& o, int lowest, int highest) {
+  const int rank = o.desc.dims.rank();
+  if (rank >= lowest && rank <= highest) return OkStatus();
+  const std::string allowed =
+      lowest == highest ? std::to_string(lowest) : StrFormat("%d to %d", lowest, highest);
+  return InvalidArgument("%s: %s has %d dims; allowed: %s", call.function().api, NameOf(call, o).c_str(),
+                         rank, allowed.c_str());
+}
+
+Status RequireDType(const Call& call, const Operand& o, DType want, const char* whose) {
+  if (!o.given() || o.desc.dtype == want) return OkStatus();
+  return InvalidArgument("%s: %s has dtype %s; allowed: %s, the dtype of %s", call.function().api,
+                         NameOf(call, o).c_str(), Name(o.desc.dtype), Name(want), whose);
+}
+
+Status RequireShape(const Call& call, const Operand& o, const Dims& want, const char* why) {
+  if (!o.given() || o.desc.dims == want) return OkStatus();
+  return InvalidArgument("%s: %s has shape %s; allowed: %s, %s", call.function().api, NameOf(call, o).c_str(),
+                         ToString(o.desc.dims).c_str(), ToString(want).c_str(), why);
+}
+
+Status RequireSameShape(const Call& call, const Operand& o, const Operand& other) {
+  const std::string why = "the shape of " + NameOf(call, other);
+  return RequireShape(call, o, other.desc.dims, why.c_str());
+}
+
+Status RequireCast(const Call& call, DType from, const Operand& out) {
+  if (CanCast(from, out.desc.dtype)) return OkStatus();
+  return InvalidArgument("%s: %s has dtype %s; allowed: types that %s, the dtype of the result, casts to",
+                         call.function().api, NameOf(call, out).c_str(), Name(out.desc.dtype), Name(from));
+}
+
+Result<DType> DTypeParam(const Call& call, const char* param) {
+  const int acl = static_cast<int>(call.Int(param));
+  if (const auto t = DTypeFromAcl(acl)) return *t;
+  return BadValue(call, param, AclTypeName(acl), op::ToString(op::DTypeMask{(1 << kNumDTypes) - 1}));
+}
+
+Status RequireCubeMathType(const Call& call, int64_t highest) {
+  const int64_t math = call.Int("cubeMathType");
+  if (math >= 0 && math <= highest) return OkStatus();
+  return BadValue(call, "cubeMathType", std::to_string(math), StrFormat("0 to %lld", ll{highest}));
+}
+
+OpCall ProgramCall(Program program, std::vector<Operand> inputs, std::vector<Operand> outputs, int row_rank) {
+  OpCall c;
+  c.op = op::FindOperator("Program");
+  c.inputs = std::move(inputs);
+  c.outputs = std::move(outputs);
+  if (row_rank > 0) c.attrs.Set("row_rank", int64_t{row_rank});
+  c.tail = std::make_shared<op::FusedTail>(op::FusedTail{std::move(program)});
+  return c;
+}
+
+}  // namespace opsnn::capi

@@ -1,0 +1,63 @@
+// What the adapters share: operands, constants, views, and checks that name function, argument, what came and
+// what is allowed.
+#ifndef OPSNN_CAPI_ADAPTERS_COMMON_H_
+#define OPSNN_CAPI_ADAPTERS_COMMON_H_
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "capi/plan.h"
+
+namespace opsnn::capi {
+
+// ---- operands --------------------------------------------------------------------------------------------
+// A tensor parameter as it is; absent where it was not given.
+Operand Arg(const Call& call, const char* param);
+// The same for a parameter that in-place functions call otherwise: the first name that the function has.
+Operand Arg(const Call& call, std::initializer_list<const char*> params);
+const char* FirstOf(const Call& call, std::initializer_list<const char*> params);
+
+Operand ConstantInts(const std::vector<int64_t>& values);  // s64, one dim
+Operand ConstantInt(int64_t value);                        // s64, one value in one dim
+Operand ConstantFloat(double value, DType dtype);          // no dims
+// The scalar parameter in a dtype, without dims; an integer scalar keeps its bits.
+Result<Operand> ConstantScalar(const Call& call, const char* param, DType dtype);
+Result<double> NumberOf(const Call& call, const char* param);
+
+// ---- views -----------------------------------------------------------------------------------------------
+Dims StridesOf(const op::TensorDesc& d);  // explicit also where the desc leaves them out
+Operand WithView(Operand o, const Dims& dims, const Dims& strides);
+Operand Permuted(const Operand& o, const std::vector<int>& order);  // dim i of the result is dim order[i]
+Operand Reshaped(Operand o, const Dims& dims);                      // contiguous operands only
+Operand BroadcastView(const Operand& o, const Dims& dims);          // o must broadcast to dims
+Operand WithDType(Operand o, DType t);                              // converted on the way
+std::vector<int> MoveToFront(int dim, int rank);                    // an order for Permuted
+// 0-d tensors are treated as those of one element in one dim.
+Operand AtLeast1d(const Operand& o);
+
+// ---- checks ----------------------------------------------------------------------------------------------
+// A dim of a tensor of `rank` dims; negative ones count from the end. A rank of 0 counts as 1.
+Result<int> DimOf(const Call& call, const char* param, int64_t dim, int rank);
+// Dims of an int array, each at most once.
+Result<std::vector<int64_t>> DimsOf(const Call& call, const char* param, int rank);
+Status RequireRank(const Call& call, const Operand& o, int lowest, int highest);
+Status RequireDType(const Call& call, const Operand& o, DType want, const char* whose);
+Status RequireShape(const Call& call, const Operand& o, const Dims& want, const char* why);
+Status RequireSameShape(const Call& call, const Operand& o, const Operand& other);
+Status RequireCast(const Call& call, DType from, const Operand& out);
+// aclDataType parameter that must be one of ours.
+Result<DType> DTypeParam(const Call& call, const char* param);
+Status RequireCubeMathType(const Call& call, int64_t highest);
+// "aclnnX: param is got; allowed: text"
+Status BadValue(const Call& call, const char* param, const std::string& got, const std::string& allowed);
+std::string NameOf(const Call& call, const Operand& o);
+
+// ---- programs --------------------------------------------------------------------------------------------
+// The call of a vector program over inputs that broadcast to the outputs; row_rank > 0 for row programs.
+OpCall ProgramCall(Program program, std::vector<Operand> inputs, std::vector<Operand> outputs,
+                   int row_rank = 0);
+
+}  // namespace opsnn::capi
+
+#endif  // OPSNN_CAPI_ADAPTERS_COMMON_H_

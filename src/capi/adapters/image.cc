@@ -1,0 +1,134 @@
+// Images: AvgPool2d and UpsampleNearest2d.
+#include <algorithm>
+
+#include "capi/adapters/common.h"
+#include "op/window.h"
+
+namespace opsnn::capi {
+namespace {
+
+using ll = long long;
+
+// (C, H, W) is a batch of one.
+Operand WithBatch(const Operand& o) {
+  if (o.desc.dims.rank() != 3) return o;
+  Dims dims = o.desc.dims, strides = StridesOf(o.desc);
+  dims.insert(0, 1), strides.insert(0, 0);
+  return WithView(o, dims, strides);
+}
+
+// One value for both dims, or two; `fallback` where an empty list is allowed.
+Result<std::vector<int64_t>> Pair(const Call& call, const char* param, int64_t lowest,
+                                  const std::vector<int64_t>* fallback = nullptr) {
+  std::vector<int64_t> v = call.Ints(param);
+  if (v.empty() && fallback) return *fallback;
+  if (v.empty() || v.size() > 2) {
+    return InvalidArgument("%s: %s has %zu values; allowed: %s1 or 2", call.function().api, param, v.size(),
+                           fallback ? "0, " : "");
+  }
+  for (int64_t k : v) {
+    constexpr int64_t kMost = int64_t{1} << 30;  // what the operator's windows take
+    if (k < lowest || k > kMost) {
+      return BadValue(call, param, "a list with " + std::to_string(k),
+                      StrFormat("%lld to %lld", ll{lowest}, ll{kMost}));
+    }
+  }
+  if (v.size() == 1) v.push_back(v[0]);
+  return v;
+}
+
+// How many positions of the padded image each window covers, as [1, 1, height, width], over the divisor.
+Result<Operand> CountsOver(const Call& call, const op::Attrs& attrs, const Dims& x, const Dims& y) {
+  op::Attrs window;
+  for (const char* name : {"strides", "pads"}) window.Set(name, attrs.Ints(name));
+  window.Set("ceil_mode", attrs.Int("ceil_mode", 0));
+  OPSNN_ASSIGN_OR_RETURN(const op::Window w,
+                         op::ReadWindow(call.function().api, window, Dims(attrs.Ints("kernel_shape"))));
+  auto covered = [&](int axis, int64_t position) {
+    const int64_t padded = x[2 + axis] + w.pad_begin[axis] + w.pad_end[axis];
+    const int64_t start = position * w.stride[axis];
+    return static_cast<float>(std::min(start + w.kernel[axis], padded) - start);
+  };
+  const auto divisor = static_cast<float>(call.Int("divisorOverride"));
+  auto t = std::make_shared<HostTensor>(DType::kF32, Dims{1, 1, y[2], y[3]});
+  for (int64_t i = 0; i < y[2]; ++i) {
+    for (int64_t j = 0; j < y[3]; ++j) t->as<float>()[i * y[3] + j] = covered(0, i) * covered(1, j) / divisor;
+  }
+  Operand o;
+  o.desc.dims = t->dims();
+  o.desc.constant = std::move(t);
+  return o;
+}
+
+}  // namespace
+
+Status Adapt_AvgPool2d(const Call& call, OpCall& out) {
+  const Operand self = Arg(call, "self"), result = Arg(call, "out");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, 3, 4));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, result, self.desc.dtype, "self"));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, result, self.desc.dims.rank(), self.desc.dims.rank()));
+  const Operand x = WithBatch(self), y = WithBatch(result);
+  OPSNN_ASSIGN_OR_RETURN(const auto kernel, Pair(call, "kernelSize", 1));
+  OPSNN_ASSIGN_OR_RETURN(const auto strides, Pair(call, "strides", 1, &kernel));
+  OPSNN_ASSIGN_OR_RETURN(const auto pads, Pair(call, "paddings", 0));
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 3));
+  for (int i = 0; i < 2; ++i) {
+    if (2 * pads[i] <= kernel[i]) continue;
+    return BadValue(call, "paddings", "a list with " + std::to_string(pads[i]),
+                    StrFormat("at most %lld, half of the kernel's %lld", ll{kernel[i] / 2}, ll{kernel[i]}));
+  }
+  const int64_t divisor = call.Int("divisorOverride");
+  OpCall pool;
+  pool.op = op::FindOperator("AveragePool");
+  pool.attrs.Set("kernel_shape", kernel);
+  pool.attrs.Set("strides", strides);
+  pool.attrs.Set("pads", std::vector<int64_t>{pads[0], pads[1], pads[0], pads[1]});
+  pool.attrs.Set("ceil_mode", int64_t{call.Int("ceilMode") != 0});
+  pool.attrs.Set("count_include_pad", int64_t{divisor != 0 || call.Int("countIncludePad") != 0});
+  pool.inputs = {x};
+  pool.outputs = {y};
+  if (divisor == 0) {
+    out = std::move(pool);
+    return OkStatus();
+  }
+  // The mean over the padded window, brought back to its sum and divided by what the caller wants.
+  OPSNN_ASSIGN_OR_RETURN(const Operand factor, CountsOver(call, pool.attrs, x.desc.dims, y.desc.dims));
+  const Operand mean = out.Temp(DType::kF32, y.desc.dims);
+  pool.inputs = {WithDType(x, DType::kF32)};
+  pool.outputs = {mean};
+  out.first.push_back(std::move(pool));
+  ProgramBuilder b;
+  const SlotId m = b.Input(), f = b.Input();
+  b.Output(b.Binary(StageOp::kMul, m, f));
+  OpCall scale = ProgramCall(std::move(b).Build(), {mean, factor}, {y});
+  out.op = scale.op;
+  out.tail = scale.tail;
+  out.inputs = scale.inputs;
+  out.outputs = scale.outputs;
+  return OkStatus();
+}
+
+Status Adapt_UpsampleNearest2d(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "self"), y = Arg(call, "out");
+  const std::vector<int64_t>& size = call.Ints("outputSize");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 4, 4));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, "self"));
+  if (size.size() != 2) {
+    return InvalidArgument("%s: outputSize has %zu values; allowed: 2", call.function().api, size.size());
+  }
+  const Dims& d = x.desc.dims;
+  for (int64_t v : {size[0], size[1], d[1], d[2], d[3]}) {
+    if (v >= 1) continue;
+    return InvalidArgument("%s: self has shape %s and outputSize is [%lld,%lld]; allowed: sizes of 1 or more",
+                           call.function().api, ToString(d).c_str(), ll{size[0]}, ll{size[1]});
+  }
+  out.op = op::FindOperator("Resize");
+  out.attrs.Set("mode", std::string("nearest"));
+  out.attrs.Set("coordinate_transformation_mode", std::string("asymmetric"));
+  out.attrs.Set("nearest_mode", std::string("floor"));
+  out.inputs = {x, Operand{}, Operand{}, ConstantInts({d[0], d[1], size[0], size[1]})};
+  out.outputs = {y};
+  return OkStatus();
+}
+
+}  // namespace opsnn::capi

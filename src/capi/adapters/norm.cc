@@ -1,0 +1,293 @@
+// RmsNorm, AddRmsNorm, GroupNorm and BatchNorm: row programs over views of the tensors.
+#include "capi/adapters/common.h"
+
+namespace opsnn::capi {
+namespace {
+
+using ll = long long;
+
+void Take(OpCall call, OpCall* out) {
+  out->op = call.op;
+  out->attrs = std::move(call.attrs);
+  out->inputs = std::move(call.inputs);
+  out->outputs = std::move(call.outputs);
+  out->tail = std::move(call.tail);
+}
+
+Status RequireEpsilon(const Call& call, const char* param) {
+  const double eps = call.Double(param);
+  if (eps >= 0) return OkStatus();  // not NaN either
+  return BadValue(call, param, StrFormat("%g", eps), "0 or more");
+}
+
+// gamma as the last dims of x. One row [1, n] counts as [n].
+Result<Operand> Gamma(const Call& call, const Operand& x) {
+  Operand gamma = Arg(call, "gamma");
+  const Dims& dims = x.desc.dims;
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, gamma, 1, kMaxRank));
+  if (gamma.desc.dims.rank() == 2 && gamma.desc.dims[0] == 1 && gamma.desc.dims[1] == dims.back()) {
+    const bool exact = dims.rank() >= 2 && dims[dims.rank() - 2] == 1;
+    if (!exact) gamma = WithView(gamma, {dims.back()}, {StridesOf(gamma.desc)[1]});
+  }
+  const int rank = gamma.desc.dims.rank(), lead = dims.rank() - rank;
+  bool same = lead >= 0;
+  for (int i = 0; same && i < rank; ++i) same = gamma.desc.dims[i] == dims[lead + i];
+  if (same) return gamma;
+  return InvalidArgument("%s: gamma has shape %s; allowed: the last dims of %s, whose shape is %s",
+                         call.function().api, ToString(Arg(call, "gamma").desc.dims).c_str(),
+                         NameOf(call, x).c_str(), ToString(dims).c_str());
+}
+
+// x (+ x2), gamma -> y, the reciprocal root of the mean square, and the sum, as far as they are wanted.
+Program RmsProgram(double eps, bool add, bool rstd, bool sum) {
+  ProgramBuilder b;
+  SlotId x = b.Input();
+  const SlotId x2 = add ? b.Input() : kNoSlot;
+  const SlotId gamma = b.Input();
+  if (add) x = b.Binary(StageOp::kAdd, x, x2);
+  const SlotId mean = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, x));
+  const SlotId scale = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, mean, 1, eps));
+  b.Output(b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, x, scale), gamma));
+  if (rstd) b.Output(scale);
+  if (sum) b.Output(x);
+  return std::move(b).Build();
+}
+
+Status BindRms(const Call& call, std::vector<Operand> inputs, OpCall* out) {
+  const Operand x = inputs[0], y = Arg(call, "yOut"), rstd = Arg(call, "rstdOut");
+  const bool add = inputs.size() > 1;
+  const Operand sum = add ? Arg(call, "xOut") : Operand{};
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 1, kMaxRank));
+  OPSNN_RETURN_IF_ERROR(RequireEpsilon(call, "epsilon"));
+  for (const Operand* o : {&y, &sum}) {
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, "the input"));
+    if (o->given()) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, *o, x));
+  }
+  OPSNN_ASSIGN_OR_RETURN(const Operand gamma, Gamma(call, x));
+  const int rows = gamma.desc.dims.rank();
+  Dims kept = x.desc.dims;
+  for (int i = kept.rank() - rows; i < kept.rank(); ++i) kept[i] = 1;
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, rstd, kept, "with the normalised dims as 1"));
+  inputs.push_back(gamma);
+  std::vector<Operand> outputs = {y};
+  if (rstd.given()) outputs.push_back(rstd);
+  if (sum.given()) outputs.push_back(sum);
+  Take(ProgramCall(RmsProgram(call.Double("epsilon"), add, rstd.given(), sum.given()), std::move(inputs),
+                   std::move(outputs), rows),
+       out);
+  return OkStatus();
+}
+
+// A contiguous operand with the same elements: o itself, or a temporary that a copy fills before.
+Operand Contiguously(const Operand& o, OpCall* out) {
+  if (o.desc.IsContiguous()) return o;
+  const Operand t = out->Temp(o.desc.dtype, o.desc.dims);
+  OpCall copy;
+  copy.op = op::FindOperator("Identity");
+  copy.inputs = {o};
+  copy.outputs = {t};
+  out->first.push_back(std::move(copy));
+  return t;
+}
+
+// A per-channel tensor as [C, 1, 1] in front of the rows of a channel.
+Operand PerChannel(const Operand& o) {
+  return WithView(o, {o.desc.dims[0], 1, 1}, {StridesOf(o.desc)[0], 0, 0});
+}
+
+Status RequireChannels(const Call& call, const char* param, int64_t channels) {
+  const Operand o = Arg(call, param);
+  return RequireShape(call, o, {channels}, "one value per channel");
+}
+
+}  // namespace
+
+Status Adapt_RmsNorm(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "x"), gamma = Arg(call, "gamma");
+  if (gamma.desc.dtype != DType::kF32) OPSNN_RETURN_IF_ERROR(RequireDType(call, gamma, x.desc.dtype, "x"));
+  return BindRms(call, {x}, &out);
+}
+
+Status Adapt_AddRmsNorm(const Call& call, OpCall& out) {
+  const Operand x1 = Arg(call, "x1"), x2 = Arg(call, "x2");
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, x2, x1.desc.dtype, "x1"));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, Arg(call, "gamma"), x1.desc.dtype, "x1"));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, x2, x1));
+  if (call.Given("rstdOut") && !call.Given("xOut")) {
+    return Errorf(Code::kNull, "%s: xOut is null; it is required where rstdOut is given",
+                  call.function().api);
+  }
+  return BindRms(call, {x1, x2}, &out);
+}
+
+Status Adapt_GroupNorm(const Call& call, OpCall& out) {
+  const char* api = call.function().api;
+  const Operand x = Arg(call, "self"), y = Arg(call, "out");
+  const Dims& dims = x.desc.dims;
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  const int64_t n = call.Int("N"), c = call.Int("C"), s = call.Int("HxW"), groups = call.Int("group");
+  int64_t spatial = 1;
+  for (int i = 2; i < dims.rank(); ++i) spatial *= dims[i];
+  if (n != dims[0] || c != dims[1] || s != spatial) {
+    return InvalidArgument(
+        "%s: N, C and HxW are %lld, %lld and %lld; allowed: %lld, %lld and %lld, as self of "
+        "shape %s has",
+        api, ll{n}, ll{c}, ll{s}, ll{dims[0]}, ll{dims[1]}, ll{spatial}, ToString(dims).c_str());
+  }
+  if (groups < 1 || c % groups != 0) {
+    return BadValue(call, "group", std::to_string(groups), StrFormat("divisors of %lld, which is C", ll{c}));
+  }
+  const double eps = call.Double("eps");
+  if (!(eps > 0)) return BadValue(call, "eps", StrFormat("%g", eps), "above 0");
+  const Operand mean = Arg(call, "meanOut"), rstd = Arg(call, "rstdOut");
+  const Operand gamma = Arg(call, "gamma"), beta = Arg(call, "beta");
+  for (const Operand* o : {&y, &mean, &rstd, &gamma, &beta}) {
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, "self"));
+  }
+  for (const char* p : {"gamma", "beta"}) OPSNN_RETURN_IF_ERROR(RequireChannels(call, p, c));
+  for (const Operand* o : {&mean, &rstd}) {
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, {n, groups}, "one value per image and group"));
+  }
+  // Rows are the channels and pixels of a group.
+  const Dims rows = {n, groups, c / groups, s};
+  auto affine = [&](const Operand& o) {
+    const int64_t step = StridesOf(o.desc)[0];
+    return WithView(o, {groups, c / groups, 1}, {step * (c / groups), step, 0});
+  };
+  auto per_group = [&](const Operand& o) {
+    const Dims st = StridesOf(o.desc);
+    return WithView(o, {n, groups, 1, 1}, {st[0], st[1], 0, 0});
+  };
+  ProgramBuilder b;
+  const SlotId in = b.Input(), scale = b.Input(), shift = b.Input();
+  const SlotId average = b.Unary(StageOp::kRowMean, in), d = b.Binary(StageOp::kSub, in, average);
+  const SlotId variance = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, d));
+  const SlotId factor = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, variance, 1, eps));
+  b.Output(
+      b.Binary(StageOp::kAdd, b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, d, factor), scale), shift));
+  b.Output(average);
+  b.Output(factor);
+  const Operand from = Contiguously(x, &out);
+  const Operand to = y.desc.IsContiguous() ? y : out.Temp(y.desc.dtype, y.desc.dims);
+  OpCall norm = ProgramCall(std::move(b).Build(), {Reshaped(from, rows), affine(gamma), affine(beta)},
+                            {Reshaped(to, rows), per_group(mean), per_group(rstd)}, 2);
+  if (to.temp < 0) {
+    Take(std::move(norm), &out);
+    return OkStatus();
+  }
+  out.first.push_back(std::move(norm));
+  out.op = op::FindOperator("Identity");
+  out.inputs = {to};
+  out.outputs = {y};
+  return OkStatus();
+}
+
+namespace {
+
+// Statistics of the batch: rows are the images and pixels of a channel.
+struct Training {
+  std::vector<Operand> inputs, outputs;
+  Program program;
+};
+
+// One running statistic: (1 - momentum) * old + momentum * new.
+SlotId Update(ProgramBuilder& b, SlotId old, SlotId fresh, double momentum) {
+  return b.Binary(StageOp::kAdd, b.Unary(StageOp::kAffine, old, 1 - momentum, 0),
+                  b.Unary(StageOp::kAffine, fresh, momentum, 0));
+}
+
+Training BatchStatistics(const Call& call, const Operand& x, const Operand& y, int64_t count) {
+  Training t;
+  ProgramBuilder b;
+  const SlotId in = b.Input();
+  t.inputs = {x};
+  SlotId slots[4] = {kNoSlot, kNoSlot, kNoSlot, kNoSlot};
+  const char* const params[] = {"weight", "bias", "runningMean", "runningVar"};
+  for (int i = 0; i < 4; ++i) {
+    if (!call.Given(params[i])) continue;
+    slots[i] = b.Input(ComputeType::kF32, i >= 2);
+    t.inputs.push_back(PerChannel(Arg(call, params[i])));
+  }
+  const double momentum = call.Double("momentum");
+  const SlotId mean = b.Unary(StageOp::kRowMean, in), d = b.Binary(StageOp::kSub, in, mean);
+  const SlotId var = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, d));
+  const SlotId rstd = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, var, 1, call.Double("eps")));
+  SlotId result = b.Binary(StageOp::kMul, d, rstd);
+  if (slots[0] != kNoSlot) result = b.Binary(StageOp::kMul, result, slots[0]);
+  if (slots[1] != kNoSlot) result = b.Binary(StageOp::kAdd, result, slots[1]);
+  auto output = [&](SlotId s, Operand o) {
+    b.Output(s);
+    t.outputs.push_back(std::move(o));
+  };
+  output(result, y);
+  if (call.Given("saveMean")) output(mean, PerChannel(Arg(call, "saveMean")));
+  if (call.Given("saveInvstd")) output(rstd, PerChannel(Arg(call, "saveInvstd")));
+  if (slots[2] != kNoSlot) output(Update(b, slots[2], mean, momentum), PerChannel(Arg(call, "runningMean")));
+  if (slots[3] != kNoSlot) {
+    // The running variance is that of the sample.
+    const double unbiased = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1;
+    const SlotId sample = b.Unary(StageOp::kAffine, var, unbiased, 0);
+    output(Update(b, slots[3], sample, momentum), PerChannel(Arg(call, "runningVar")));
+  }
+  t.program = std::move(b).Build();
+  return t;
+}
+
+Operand ConstantChannels(double value, int64_t channels, DType dtype) {
+  return BroadcastView(ConstantFloat(value, dtype), {channels});
+}
+
+// One multiplication and one addition per element.
+Status BindInference(const Call& call, const Operand& x, const Operand& y, int64_t channels, OpCall* out) {
+  auto or_constant = [&](const char* param, const char* partner, double value) {
+    const Operand o = Arg(call, param), other = Arg(call, partner);
+    const DType type = other.given() ? other.desc.dtype : DType::kF32;
+    return o.given() ? o : ConstantChannels(value, channels, type);
+  };
+  out->op = op::FindOperator("BatchNormalization");
+  out->attrs.Set("epsilon", call.Double("eps"));
+  out->inputs = {x, or_constant("weight", "bias", 1), or_constant("bias", "weight", 0),
+                 or_constant("runningMean", "runningVar", 0), or_constant("runningVar", "runningMean", 1)};
+  for (size_t i = 1; i < 5; ++i) {  // pairs of one type each
+    const DType a = out->inputs[i].desc.dtype, b = out->inputs[i % 2 ? i + 1 : i - 1].desc.dtype;
+    if (a != b && out->inputs[i].tensor >= 0) out->inputs[i] = WithDType(out->inputs[i], DType::kF32);
+  }
+  out->outputs = {y};
+  return OkStatus();
+}
+
+}  // namespace
+
+Status Adapt_BatchNorm(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "input"), y = Arg(call, "output");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, "input"));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  OPSNN_RETURN_IF_ERROR(RequireEpsilon(call, "eps"));
+  const int64_t channels = x.desc.dims[1];
+  for (const char* p : {"weight", "bias", "runningMean", "runningVar"}) {
+    OPSNN_RETURN_IF_ERROR(RequireChannels(call, p, channels));
+  }
+  if (call.Int("training") == 0) return BindInference(call, x, y, channels, &out);
+  for (const char* p : {"saveMean", "saveInvstd"}) {
+    OPSNN_RETURN_IF_ERROR(RequireChannels(call, p, channels));
+  }
+  const int64_t n = x.desc.dims[0], pixels = channels && n ? NumElements(x.desc.dims) / (n * channels) : 0;
+  auto rows = [&](const Operand& o) { return Permuted(Reshaped(o, {n, channels, pixels}), {1, 0, 2}); };
+  const Operand from = Contiguously(x, &out);
+  const Operand to = y.desc.IsContiguous() ? y : out.Temp(y.desc.dtype, y.desc.dims);
+  Training t = BatchStatistics(call, rows(from), rows(to), n * pixels);
+  OpCall norm = ProgramCall(std::move(t.program), std::move(t.inputs), std::move(t.outputs), 2);
+  if (to.temp < 0) {
+    Take(std::move(norm), &out);
+    return OkStatus();
+  }
+  out.first.push_back(std::move(norm));
+  out.op = op::FindOperator("Identity");
+  out.inputs = {to};
+  out.outputs = {y};
+  return OkStatus();
+}
+
+}  // namespace opsnn::capi

@@ -1,0 +1,227 @@
+// Captured work as models: aclmdlRICaptureBegin to aclmdlRIDestroy.
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "capi/acl_exports.h"
+#include "capi/boundary.h"
+#include "runtime/capture.h"
+#include "runtime/device.h"
+
+namespace opsnn::capi {
+namespace {
+
+using runtime::Capture;
+using runtime::Stream;
+using runtime::Task;
+
+struct Model {
+  uint32_t id = 0;
+  std::vector<Task> tasks;
+  std::mutex mutex;  // guards what follows
+  std::string name;
+  std::vector<std::pair<aclrtCallback, void*>> at_destroy;
+};
+
+auto& Models() {
+  static auto* table = new runtime::HandleTable<Model, runtime::HandleKind::kModel>;
+  return *table;
+}
+
+int FailNull(const char* function, const char* argument) {
+  return Fail(function, ACL_ERROR_INVALID_PARAM, std::string(argument) + " is null; it is required");
+}
+
+int FindStream(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream) {
+  auto found = runtime::ResolveStream(handle);
+  if (!found.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, found.status().message());
+  *stream = *found;
+  return ACL_SUCCESS;
+}
+
+int FindModel(const char* function, aclmdlRI handle, std::shared_ptr<Model>* model) {
+  if (!handle) return FailNull(function, "modelRI");
+  *model = Models().Find(handle);
+  if (*model) return ACL_SUCCESS;
+  return Fail(function, ACL_ERROR_RT_INVALID_HANDLE,
+              StrFormat("modelRI %p is not a live aclmdlRI (destroyed already?)", handle));
+}
+
+Status RunModel(const void* payload) {
+  for (const Task& t : static_cast<const Model*>(payload)->tasks) {
+    OPSNN_RETURN_IF_ERROR(t.run(t.payload.get()));
+  }
+  return OkStatus();
+}
+
+int QueueModel(const char* function, const std::shared_ptr<Model>& model,
+               const std::shared_ptr<Stream>& stream) {
+  Task task;
+  task.name = function;
+  task.payload = model;
+  task.run = &RunModel;
+  stream->Push(std::move(task));
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+
+OPSNN_ACL_API aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
+  static const char* const kApi = "aclmdlRICaptureBegin";
+  if (mode < ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED) {
+    return Fail(kApi, ACL_ERROR_INVALID_PARAM, StrFormat("mode is %d; allowed: 0 to 2", int{mode}));
+  }
+  // Nothing that other threads do can disturb a capture, so the modes do not differ.
+  std::shared_ptr<Stream> s;
+  if (int code = FindStream(kApi, stream, &s)) return code;
+  auto capture = Capture::Begin(s);
+  if (capture.ok()) return ACL_SUCCESS;
+  return Fail(kApi, ACL_ERROR_RT_STREAM_CAPTURED, capture.status().message());
+}
+
+OPSNN_ACL_API aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
+  static const char* const kApi = "aclmdlRICaptureEnd";
+  if (!modelRI) return FailNull(kApi, "modelRI");
+  *modelRI = nullptr;
+  std::shared_ptr<Stream> s;
+  if (int code = FindStream(kApi, stream, &s)) return code;
+  const bool captures = s->capture() != nullptr;
+  auto tasks = Capture::End(s);
+  if (!tasks.ok()) {
+    return Fail(kApi, captures ? ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED : ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+                tasks.status().message());
+  }
+  static std::atomic<uint32_t> next_id{0};
+  auto model = std::make_shared<Model>();
+  model->id = next_id++;
+  model->tasks = std::move(*tasks);
+  *modelRI = Models().Insert(std::move(model));
+  return *modelRI ? ACL_SUCCESS : Fail(kApi, ACL_ERROR_RT_MEMORY_ALLOCATION, "too many models are alive");
+}
+
+OPSNN_ACL_API aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status,
+                                              aclmdlRI* modelRI) {
+  if (!status) return FailNull("aclmdlRICaptureGetInfo", "status");
+  std::shared_ptr<Stream> s;
+  if (int code = FindStream("aclmdlRICaptureGetInfo", stream, &s)) return code;
+  *status = s->capture() ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE : ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+  if (modelRI) *modelRI = nullptr;  // the model has a handle from the end of its capture on
+  return ACL_SUCCESS;
+}
+
+OPSNN_ACL_API aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode) {
+  static const char* const kApi = "aclmdlRICaptureThreadExchangeMode";
+  if (!mode) return FailNull(kApi, "mode");
+  if (*mode < ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || *mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED) {
+    return Fail(kApi, ACL_ERROR_INVALID_PARAM, StrFormat("mode is %d; allowed: 0 to 2", int{*mode}));
+  }
+  thread_local aclmdlRICaptureMode current = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
+  std::swap(current, *mode);
+  return ACL_SUCCESS;
+}
+
+OPSNN_ACL_API aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream) {
+  std::shared_ptr<Model> model;
+  std::shared_ptr<Stream> s;
+  if (int code = FindModel("aclmdlRIExecuteAsync", modelRI, &model)) return code;
+  if (int code = FindStream("aclmdlRIExecuteAsync", stream, &s)) return code;
+  return QueueModel("aclmdlRIExecuteAsync", model, s);
+}
+
+OPSNN_ACL_API aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
+  static const char* const kApi = "aclmdlRIExecute";
+  std::shared_ptr<Model> model;
+  std::shared_ptr<Stream> s;
+  if (int code = FindModel(kApi, modelRI, &model)) return code;
+  if (int code = FindStream(kApi, nullptr, &s)) return code;
+  if (timeout < -1) {
+    return Fail(kApi, ACL_ERROR_INVALID_PARAM,
+                StrFormat("timeout is %d; allowed: -1 for none, or milliseconds", timeout));
+  }
+  if (int code = QueueModel(kApi, model, s)) return code;
+  runtime::Deadline deadline;
+  if (timeout >= 0) deadline = runtime::Clock::now() + std::chrono::milliseconds(timeout);
+  if (s->Drain(deadline) == Stream::Wait::kTimeout) {
+    return Fail(kApi, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the model did not finish in time");
+  }
+  const Status status = s->TakeError();
+  return status.ok() ? int{ACL_SUCCESS} : Fail(kApi, ACL_ERROR_RT_INTERNAL_ERROR, status.message());
+}
+
+OPSNN_ACL_API aclError aclmdlRIDestroy(aclmdlRI modelRI) {
+  std::shared_ptr<Model> model;
+  if (int code = FindModel("aclmdlRIDestroy", modelRI, &model)) return code;
+  // Queued runs hold the model; only its handle ends here.
+  if (!Models().Remove(modelRI)) return ACL_SUCCESS;
+  std::vector<std::pair<aclrtCallback, void*>> callbacks;
+  {
+    std::lock_guard lock(model->mutex);
+    callbacks = model->at_destroy;
+  }
+  for (const auto& [function, data] : callbacks) function(data);
+  return ACL_SUCCESS;
+}
+
+OPSNN_ACL_API aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData) {
+  std::shared_ptr<Model> model;
+  if (!func) return FailNull("aclmdlRIDestroyRegisterCallback", "func");
+  if (int code = FindModel("aclmdlRIDestroyRegisterCallback", modelRI, &model)) return code;
+  std::lock_guard lock(model->mutex);
+  model->at_destroy.emplace_back(func, userData);
+  return ACL_SUCCESS;
+}
+
+OPSNN_ACL_API aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func) {
+  std::shared_ptr<Model> model;
+  if (int code = FindModel("aclmdlRIDestroyUnregisterCallback", modelRI, &model)) return code;
+  std::lock_guard lock(model->mutex);
+  for (auto it = model->at_destroy.begin(); it != model->at_destroy.end(); ++it) {
+    if (it->first != func) continue;
+    model->at_destroy.erase(it);
+    return ACL_SUCCESS;
+  }
+  return Fail("aclmdlRIDestroyUnregisterCallback", ACL_ERROR_INVALID_PARAM,
+              "func is not a registered callback");
+}
+
+OPSNN_ACL_API aclError aclmdlRISetName(aclmdlRI modelRI, const char* name) {
+  std::shared_ptr<Model> model;
+  if (!name) return FailNull("aclmdlRISetName", "name");
+  if (int code = FindModel("aclmdlRISetName", modelRI, &model)) return code;
+  std::lock_guard lock(model->mutex);
+  model->name = name;
+  return ACL_SUCCESS;
+}
+
+OPSNN_ACL_API aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name) {
+  std::shared_ptr<Model> model;
+  if (!name) return FailNull("aclmdlRIGetName", "name");
+  if (int code = FindModel("aclmdlRIGetName", modelRI, &model)) return code;
+  std::lock_guard lock(model->mutex);
+  if (model->name.size() >= maxLen) {
+    return Fail("aclmdlRIGetName", ACL_ERROR_INVALID_PARAM,
+                StrFormat("maxLen is %u; allowed: at least %zu, for the name and its end", maxLen,
+                          model->name.size() + 1));
+  }
+  std::memcpy(name, model->name.c_str(), model->name.size() + 1);
+  return ACL_SUCCESS;
+}
+
+OPSNN_ACL_API aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId) {
+  std::shared_ptr<Model> model;
+  if (!modelRIId) return FailNull("aclmdlRIGetId", "modelRIId");
+  if (int code = FindModel("aclmdlRIGetId", modelRI, &model)) return code;
+  *modelRIId = model->id;
+  return ACL_SUCCESS;
+}
+
+OPSNN_ACL_API aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
+  std::shared_ptr<Model> model;
+  if (int code = FindModel("aclmdlRIDebugPrint", modelRI, &model)) return code;
+  std::fprintf(stderr, "model %u: %zu tasks\n", model->id, model->tasks.size());
+  for (size_t i = 0; i < model->tasks.size(); ++i)
+    std::fprintf(stderr, "  %zu %s\n", i, model->tasks[i].name);
+  return ACL_SUCCESS;
+}
+
+}  // namespace opsnn::capi

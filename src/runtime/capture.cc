@@ -1,0 +1,48 @@
+#include "runtime/capture.h"
+
+namespace opsnn::runtime {
+
+Result<std::shared_ptr<Capture>> Capture::Begin(const std::shared_ptr<Stream>& stream) {
+  auto capture = std::make_shared<Capture>();
+  capture->streams_.push_back(stream);
+  if (!stream->SetCapture(capture)) return InvalidArgument("the stream captures already; end that first");
+  return capture;
+}
+
+Result<std::vector<Task>> Capture::End(const std::shared_ptr<Stream>& stream) {
+  const std::shared_ptr<Capture> capture = stream->capture();
+  if (!capture) return InvalidArgument("the stream does not capture; begin a capture first");
+  std::vector<std::shared_ptr<Stream>> streams;
+  std::vector<Task> tasks;
+  {
+    std::lock_guard lock(capture->mutex_);
+    if (capture->streams_.front() != stream) {
+      return InvalidArgument("the stream joined a capture that began on another; end it there");
+    }
+    capture->active_ = false;
+    streams.swap(capture->streams_);
+    tasks.swap(capture->tasks_);
+  }
+  for (const auto& s : streams) s->SetCapture(nullptr);
+  return tasks;
+}
+
+void Capture::Add(Task task) {
+  std::lock_guard lock(mutex_);
+  tasks_.push_back(std::move(task));
+}
+
+bool Capture::Join(const std::shared_ptr<Stream>& stream) {
+  if (stream->capture().get() == this) return true;
+  if (!active() || !stream->SetCapture(shared_from_this())) return false;
+  std::lock_guard lock(mutex_);
+  streams_.push_back(stream);
+  return true;
+}
+
+bool Capture::active() const {
+  std::lock_guard lock(mutex_);
+  return active_;
+}
+
+}  // namespace opsnn::runtime
