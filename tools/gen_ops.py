@@ -198,7 +198,7 @@ def read_aclnn(r, op, prototypes):
         row = {"api": c.get("api", str, required=True), "header": c.get("header", str, required=True),
                "params": read_params(c, "params"), "exec_params": read_params(c, "exec_params"),
                "adapter": c.get("adapter", str, ""), "auto": c.get("auto", bool, False), "dtypes": [],
-               "set": read_set(c, op), "casts": c.get("casts", bool)}
+               "set": read_set(c, op), "casts": c.get("casts", bool), "promotes": c.get("promotes", bool, False)}
         names = [p["name"] for p in row["params"]]
         if not names:
             c.fail("params", "must not be empty")
@@ -312,7 +312,7 @@ class Writer:
         dtypes = self.array("AclnnDTypes", f"{name}_dtypes", [f"{{{i}, {m:#06x}}}" for i, m in row["dtypes"]])
         bind = self.array("AclnnBind", f"{name}_bind", [f"{{{quote(o)}, {i}}}" for o, i in row["bind"]])
         fixed = self.array("AclnnSet", f"{name}_set", [self.fixed(*s) for s in row["set"]])
-        casts = {None: "kDefault", True: "kYes", False: "kNo"}[row["casts"]]
+        casts = "kPromotes" if row["promotes"] else {None: "kDefault", True: "kYes", False: "kNo"}[row["casts"]]
         return (f"{{{quote(row['api'])}, {quote(row['header'])}, {params}, {execs}, {dtypes}, {bind}, "
                 f"{quote(row['adapter'])}, {fixed}, AclnnCasts::{casts}}}")
 

@@ -134,6 +134,13 @@ void WidenInputs(const op::Declaration& d, std::vector<Operand>* inputs) {
   }
 }
 
+bool SharesDType(const op::Declaration& d) {
+  for (const op::OperandDecl& in : d.inputs) {
+    if (in.same_as >= 0) return true;
+  }
+  return false;
+}
+
 // Scalars that stand for inputs become constants of the type in which all operands meet.
 Status BindScalarInputs(const Call& call, OpCall* out) {
   const OpsnnFunction& f = call.function();
@@ -152,6 +159,10 @@ Status BindScalarInputs(const Call& call, OpCall* out) {
   DType common = types.empty() ? DType::kF32 : op::PromoteTypes(types);
   for (const auto& [i, s] : scalars)
     common = ComputedIn(MeetScalar(common, *s), f.op->declaration->inputs[i].dtypes);
+  // Where the function promotes and its operator does not, the tensors are converted to the common type.
+  if (f.declaration->casts == op::AclnnCasts::kPromotes) {
+    for (Operand& o : out->inputs) o.desc.dtype = common;
+  }
   for (const auto& [i, s] : scalars) {
     op::TensorDesc& d = out->inputs[i].desc;
     d.constant = MakeConstant(*s, common);
@@ -170,11 +181,8 @@ void SetFixed(const OpsnnFunction& f, op::Attrs* attrs) {
 
 // By default outputs convert where operands promote: several inputs that need not share one dtype.
 bool ConvertsOutput(const OpsnnFunction& f) {
-  if (f.declaration->casts != op::AclnnCasts::kDefault) return f.declaration->casts == op::AclnnCasts::kYes;
-  const auto& inputs = f.op->declaration->inputs;
-  bool same = inputs.size() < 2;
-  for (const op::OperandDecl& in : inputs) same = same || in.same_as >= 0;
-  return f.op->program && !same;
+  if (f.declaration->casts != op::AclnnCasts::kDefault) return f.declaration->casts != op::AclnnCasts::kNo;
+  return f.op->program && f.op->declaration->inputs.size() > 1 && !SharesDType(*f.op->declaration);
 }
 
 }  // namespace

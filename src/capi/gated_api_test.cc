@@ -8,6 +8,7 @@
 #include "aclnnop/aclnn_geglu.h"
 #include "aclnnop/aclnn_geglu_backward.h"
 #include "aclnnop/aclnn_gelu_mul.h"
+#include "aclnnop/aclnn_gelu_quant.h"
 #include "aclnnop/aclnn_glu.h"
 #include "aclnnop/aclnn_glu_backward.h"
 #include "aclnnop/aclnn_logsoftmax.h"
@@ -23,6 +24,7 @@
 #include "aclnnop/aclnn_swi_glu.h"
 #include "aclnnop/aclnn_swi_glu_grad.h"
 #include "aclnnop/aclnn_swiglu_group.h"
+#include "aclnnop/aclnn_swiglu_group_quant_grad.h"
 #include "capi/api_tester.h"
 
 namespace opsnn::capi {
@@ -272,6 +274,61 @@ TEST_F(GatedApiTest, Groups) {
   ASSERT_EQ(CALL(aclnnClippedSwigluGrad, y, x, groups, 1, 1.0, 1.0, 0.0, false, dx), 0)
       << aclGetRecentErrMsg();
   EXPECT_EQ(Compare(dx.Get(), grad, Bounds(grad, DType::kF32)), "");
+}
+
+TEST_F(GatedApiTest, GroupGradientWithWeights) {
+  ApiTensor x(DType::kF16, {4, 6}), dy(DType::kF16, {4, 3}), w(DType::kF32, {4}), origin(DType::kF16, {4, 3});
+  ApiTensor groups(DType::kS64, {2}), dx(DType::kF16, {4, 6}), dw(DType::kF32, {4});
+  for (ApiTensor* t : {&x, &dy, &w, &origin}) t->memory().FillRandom(rng_);
+  groups.Set({1, 2});
+  ASSERT_EQ(CALL(aclnnSwigluGroupQuantGrad, dy, x, w, origin, groups, 1.0, dx, dw), 0)
+      << aclGetRecentErrMsg();
+  const auto v = x.Get(), g = dy.Get(), s = w.Get(), o = origin.Get();
+  std::vector<double> want(24), want_dw(4);
+  for (size_t r = 0; r < 3; ++r) {
+    for (size_t c = 0; c < 3; ++c) {
+      const double a = v[6 * r + c], b = v[6 * r + 3 + c], dyw = g[3 * r + c] * s[r];
+      want[6 * r + c] = a < 1 ? dyw * std::fmax(std::fmin(b, 1), -1) * SiluSlope(a) : 0;
+      want[6 * r + 3 + c] = std::fabs(b) < 1 ? dyw * Silu(std::fmin(a, 1)) : 0;
+      want_dw[r] += g[3 * r + c] * o[3 * r + c];
+    }
+  }
+  EXPECT_EQ(Compare(dx.Get(), want, Bounds(want, DType::kF16)), "");
+  EXPECT_EQ(Compare(dw.Get(), want_dw, Bounds(want_dw, DType::kF32)), "");
+}
+
+TEST_F(GatedApiTest, GeluQuant) {
+  for (DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+    ApiTensor x(t, {3, 7}, &rng_, true), y(DType::kS8, {3, 7}), scale(t, {7}), offset(t, {1}),
+        step(DType::kF32, {3});
+    x.memory().FillRandom(rng_);
+    scale.memory().FillRandom(rng_, 1, 9);
+    offset.Set({3});
+    std::string none = "none", fixed = "static", dynamic = "dynamic", rint = "rint";
+    ASSERT_EQ(CALL(aclnnGeluQuant, x, scale, offset, none.data(), fixed.data(), rint.data(), 2, y, nullptr),
+              0)
+        << aclGetRecentErrMsg();
+    const auto v = x.Get(), s = scale.Get();
+    auto got = y.Get();
+    for (size_t i = 0; i < v.size(); ++i) EXPECT_NEAR(got[i], Gelu(v[i]) * s[i % 7] + 3, 0.501);
+    ASSERT_EQ(CALL(aclnnGeluQuant, x, scale, nullptr, none.data(), dynamic.data(), rint.data(), 2, y, step),
+              0)
+        << aclGetRecentErrMsg();
+    got = y.Get();
+    const auto steps = step.Get();
+    for (size_t r = 0; r < 3; ++r) {
+      double most = 0;
+      for (size_t c = 0; c < 7; ++c) most = std::fmax(most, std::fabs(Gelu(v[7 * r + c]) * s[c]));
+      EXPECT_NEAR(steps[r], most / 127, 1e-5 * most);
+      for (size_t c = 0; c < 7; ++c) EXPECT_NEAR(got[7 * r + c], Gelu(v[7 * r + c]) * s[c] / steps[r], 0.501);
+    }
+    ExpectRefused(
+        CALL(aclnnGeluQuant, x, scale, offset, none.data(), fixed.data(), rint.data(), 36, y, nullptr),
+        161002, {"aclnnGeluQuant", "dstType", "36"});
+    ExpectRefused(
+        CALL(aclnnGeluQuant, x, nullptr, offset, none.data(), fixed.data(), rint.data(), 2, y, nullptr),
+        161001, {"aclnnGeluQuant", "inputScaleOptional"});
+  }
 }
 
 TEST_F(GatedApiTest, Refusals) {

@@ -80,7 +80,8 @@ struct AclnnSet {  // an attribute that the function fixes
   const char* string_value;
 };
 // May the output have another dtype than the result, if that casts to it? By default where operands promote.
-enum class AclnnCasts : uint8_t { kDefault, kYes, kNo };
+// kPromotes: so may the inputs, although those of the operator share a dtype.
+enum class AclnnCasts : uint8_t { kDefault, kYes, kNo, kPromotes };
 struct AclnnDecl {
   const char* api;     // "aclnnRelu"
   const char* header;  // "aclnnop/aclnn_relu.h"

@@ -94,6 +94,15 @@ int64_t RowsBefore(const Dims& dims, int dim) {
   return rows;
 }
 
+// Weights and their gradients: dense, one value per row of x.
+Status RequirePerRow(const Call& call, const Operand& o, const Operand& x, int dim) {
+  if (!o.given() || (NumElements(o.desc.dims) == RowsBefore(x.desc.dims, dim) && o.desc.IsContiguous()))
+    return OkStatus();
+  return BadValue(call, NameOf(call, o).c_str(),
+                  (o.desc.IsContiguous() ? "of shape " : "a strided view of shape ") + ToString(o.desc.dims),
+                  "dense, one element per row of x, whose shape is " + ToString(x.desc.dims));
+}
+
 // The whole of a forward function: y = unit(activated half, other half).
 Status Forward(const Call& call, OpCall& out, Operand x, Operand y, int dim, bool left, bool interleaved,
                Operand weight = {}) {
@@ -116,7 +125,7 @@ Status Forward(const Call& call, OpCall& out, Operand x, Operand y, int dim, boo
 // The same for a gradient; `value_gate` stands for act(a) in the gradient of the other half where it is
 // given.
 Status Backward(const Call& call, OpCall& out, Operand dy, Operand x, Operand dx, int dim, bool left,
-                bool interleaved, const Operand& activated = {}) {
+                bool interleaved, const Operand& activated = {}, const Operand& weight = {}) {
   OPSNN_RETURN_IF_ERROR(RequireHalf(call, dy, x, dim));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, dx, x));
   OPSNN_RETURN_IF_ERROR(RequireInputDType(call, dy, x));
@@ -131,7 +140,7 @@ Status Backward(const Call& call, OpCall& out, Operand dy, Operand x, Operand dx
   OPSNN_ASSIGN_OR_RETURN(Halves h, Cut(call, x, dim, interleaved));
   OPSNN_ASSIGN_OR_RETURN(Halves g, Cut(call, dx, dim, interleaved));
   if (!left) std::swap(h.left, h.right), std::swap(g.left, g.right);
-  const Operand rows = PerRow(mask, h.left.desc.dims, dim);
+  const Operand rows = PerRow(mask, h.left.desc.dims, dim), factor = PerRow(weight, h.left.desc.dims, dim);
   OpCall other;  // the gradient of the half that is not activated
   other.op = op::FindOperator(activated.given() ? "Mul" : "GatedUnitGrad");
   if (activated.given()) {
@@ -139,12 +148,14 @@ Status Backward(const Call& call, OpCall& out, Operand dy, Operand x, Operand dx
   } else {
     other.attrs = out.attrs;
     other.attrs.Set("wrt", int64_t{1});
-    other.inputs = {dy, h.left, h.right, Operand{}, rows};
+    other.inputs = {dy, h.left, h.right, factor, rows};
   }
   other.outputs = {g.right};
+  // Weights may be of a wider type than the gradient.
+  other.converts_output = out.converts_output = weight.given();
   out.first.push_back(std::move(other));
   out.op = op::FindOperator("GatedUnitGrad");
-  out.inputs = {dy, h.left, h.right, Operand{}, rows};
+  out.inputs = {dy, h.left, h.right, factor, rows};
   out.outputs = {g.left};
   return OkStatus();
 }
@@ -244,10 +255,7 @@ Status Adapt_SwigluGroup(const Call& call, OpCall& out) {
   if (limit > 0) out.attrs.Set("limit", limit);
   if (!(limit > 0) && limit != -1)
     return BadValue(call, "clampLimit", StrFormat("%g", limit), "-1, or above 0");
-  if (weight.given() && NumElements(weight.desc.dims) != RowsBefore(x.desc.dims, dim)) {
-    return BadValue(call, "weightOptional", "of shape " + ToString(weight.desc.dims),
-                    "one element per row of x, whose shape is " + ToString(x.desc.dims));
-  }
+  OPSNN_RETURN_IF_ERROR(RequirePerRow(call, weight, x, dim));
   OPSNN_RETURN_IF_ERROR(RequireInputDType(call, Arg(call, "out"), x));
   out.converts_output = true;  // weights are f32
   return Forward(call, out, x, Arg(call, "out"), dim, true, false, weight);
@@ -290,6 +298,42 @@ Status Adapt_GeGluGrad(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireInputDType(call, gelu, x));
   const bool left = call.function().Find("activateLeft") >= 0 && call.Int("activateLeft") != 0;
   return Backward(call, out, Arg(call, "gradOutput"), x, Arg(call, "gradInput"), dim, left, false, gelu);
+}
+
+Status Adapt_SwigluGroupGrad(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "x"), dy = Arg(call, "gradY"), weight = Arg(call, "weightOptional");
+  const Operand origin = Arg(call, "yOriginOptional");
+  Operand dw = Arg(call, "gradWeightOutOptional");
+  OPSNN_ASSIGN_OR_RETURN(const int dim, CutDim(call, x, nullptr));
+  const double limit = call.Double("clampLimit");
+  if (!(limit > 0) && limit != -1)
+    return BadValue(call, "clampLimit", StrFormat("%g", limit), "-1, or above 0");
+  if (limit > 0) {
+    out.attrs.Set("limit", limit);
+    out.attrs.Set("limit_open", int64_t{1});
+  }
+  OPSNN_RETURN_IF_ERROR(RequirePerRow(call, weight, x, dim));
+  OPSNN_RETURN_IF_ERROR(RequirePerRow(call, dw, x, dim));
+  OPSNN_RETURN_IF_ERROR(Backward(call, out, dy, x, Arg(call, "gradXOut"), dim, true, false, {}, weight));
+  if (!dw.given()) return OkStatus();
+  if (!origin.given() || !weight.given()) {
+    return Errorf(Code::kNull, "%s: %s is null; it is required for gradWeightOutOptional",
+                  call.function().api, origin.given() ? "weightOptional" : "yOriginOptional");
+  }
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, origin, dy));
+  ProgramBuilder b;
+  const SlotId g = b.Input(), y = b.Input(),
+               row_mask = out.inputs.back().given() ? b.Input(ComputeType::kS32) : kNoSlot;
+  SlotId product = b.Binary(StageOp::kMul, g, y);
+  if (row_mask != kNoSlot) {
+    product = b.Ternary(StageOp::kSelect, b.Convert(row_mask, ComputeType::kF32), product, b.Const(0));
+  }
+  b.Output(b.Unary(StageOp::kRowSum, product));
+  std::vector<Operand> inputs = {dy, origin};
+  if (row_mask != kNoSlot) inputs.push_back(out.inputs.back());
+  out.first.push_back(
+      ProgramCall(std::move(b).Build(), std::move(inputs), {PerRow(dw, x.desc.dims, dim)}, 1));
+  return OkStatus();
 }
 
 Status Adapt_FatReluMul(const Call& call, OpCall& out) {

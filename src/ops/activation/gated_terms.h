@@ -16,10 +16,13 @@ struct GateAttrs {
         limit(f.Attr("limit", std::numeric_limits<double>::infinity())),
         limited(f.attrs().Has("limit")),
         limit_after(f.attrs().Int("limit_after", 0) != 0),
+        open(f.attrs().Int("limit_open", 0) != 0),
         up_beta(f.Attr("up_beta", 0)) {}
+  // Whether a value passes the limit.
+  op::Term Passes(op::Term x) const { return open ? x < limit : x <= limit; }
   std::string activation;
   double alpha, limit;
-  bool limited, limit_after;
+  bool limited, limit_after, open;
   double up_beta;
 };
 
@@ -53,8 +56,8 @@ inline op::Term ActivatedGate(op::Formula& f, op::Term a) {
 inline op::Term GateSlope(op::Formula& f, op::Term a) {
   const GateAttrs g(f);
   if (!g.limited) return ActivationSlope(g, a);
-  if (g.limit_after) return Select(Activate(g, a) <= g.limit, ActivationSlope(g, a), 0);
-  return Select(a <= g.limit, ActivationSlope(g, a), 0);
+  if (g.limit_after) return Select(g.Passes(Activate(g, a)), ActivationSlope(g, a), 0);
+  return Select(g.Passes(a), ActivationSlope(g, a), 0);
 }
 
 inline op::Term LinearPart(op::Formula& f, op::Term b) {
@@ -70,7 +73,7 @@ inline op::Term LinearSlope(op::Formula& f, op::Term b) {
     const op::Term t = Tanh(b / g.up_beta);
     slope = 1.0 - t * t;
   }
-  return g.limited ? Select(Abs(b) <= g.limit, slope, 0) : slope;
+  return g.limited ? Select(g.Passes(Abs(b)), slope, 0) : slope;
 }
 
 }  // namespace opsnn::ops
