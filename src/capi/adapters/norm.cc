@@ -226,7 +226,7 @@ Training BatchStatistics(const Call& call, const Operand& x, const Operand& y, i
   if (slots[2] != kNoSlot) output(Update(b, slots[2], mean, momentum), PerChannel(Arg(call, "runningMean")));
   if (slots[3] != kNoSlot) {
     // The running variance is that of the sample.
-    const double unbiased = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1;
+    const double unbiased = count > 0 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1;
     const SlotId sample = b.Unary(StageOp::kAffine, var, unbiased, 0);
     output(Update(b, slots[3], sample, momentum), PerChannel(Arg(call, "runningVar")));
   }
@@ -274,6 +274,12 @@ Status Adapt_BatchNorm(const Call& call, OpCall& out) {
     OPSNN_RETURN_IF_ERROR(RequireChannels(call, p, channels));
   }
   const int64_t n = x.desc.dims[0], pixels = channels && n ? NumElements(x.desc.dims) / (n * channels) : 0;
+  if (n * pixels == 1) {
+    return InvalidArgument(
+        "%s: training over one value per channel (input is %s), whose variance says nothing; "
+        "allowed: two or more",
+        call.function().api, ToString(x.desc.dims).c_str());
+  }
   auto rows = [&](const Operand& o) { return Permuted(Reshaped(o, {n, channels, pixels}), {1, 0, 2}); };
   const Operand from = Contiguously(x, &out);
   const Operand to = y.desc.IsContiguous() ? y : out.Temp(y.desc.dtype, y.desc.dims);
