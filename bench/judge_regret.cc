@@ -63,7 +63,7 @@ double Median(std::vector<double> v) {
 
 class Pair {
  public:
-  Pair(const Chain& chain, const Point& s, int threads) : chain_(chain), s_(s) {
+  Pair(const Chain& chain, const Point& s) : chain_(chain), s_(s) {
     const int64_t elements = s.m * s.n * s.batch;
     a_ = Filled(s.m * s.k * s.batch);
     b_ = Filled(s.k * s.n * s.batch);
@@ -72,7 +72,7 @@ class Pair {
     split_out_ = Filled(elements);
     other_ = Filled(elements);
     whole_ = *vector::Compile(chain.program);
-    Prepare(threads);
+    Prepare();
   }
 
   void Fused() { gemm::Run(fused_); }
@@ -92,7 +92,7 @@ class Pair {
     return b;
   }
 
-  void Prepare(int threads) {
+  void Prepare() {
     gemm::Params p;
     p.m = s_.m, p.n = s_.n, p.k = s_.k, p.batch = s_.batch;
     p.a = {a_.data(), DType::kF32, s_.k, 1, s_.m * s_.k};
@@ -102,7 +102,7 @@ class Pair {
     const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
     const device::DeviceProfile& host = device::HostProfile();
     const plan::GemmBlocking g =
-        plan::PlanGemmBlocking({s_.m, s_.n, s_.k, s_.batch}, {tile.mr, tile.nr}, threads, host);
+        plan::PlanGemmBlocking({s_.m, s_.n, s_.k, s_.batch}, {tile.mr, tile.nr}, host);
     p.blocking.mc = g.mc;
     p.blocking.kc = g.kc;
     split_ = p;
@@ -184,7 +184,7 @@ int Main(int runs) {
         e.full_operands = chain.full_operands;
         e.threads = threads;
         const plan::Decision d = plan::JudgeContraction(e, host, Knobs{});
-        Pair pair(chain, s, threads);
+        Pair pair(chain, s);
         auto [fused, split] = Measure(pair, runs);
         auto regret = [&] { return (plan::Fuses(d) ? fused : split) / std::min(fused, split); };
         if (regret() > 1.05) std::tie(fused, split) = Measure(pair, runs);  // offenders again

@@ -2,6 +2,7 @@
 #include <array>
 #include <cassert>
 #include <limits>
+#include <span>
 
 #include "base/buffer.h"
 #include "kernels/gemm/internal.h"
@@ -40,6 +41,42 @@ void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float
   args[0] = {c, DType::kF32, ldc, 1};
   for (size_t i = 0; i < e.args.size(); ++i) args[i + 1] = e.args[i].At(batch, 0, row, col);
   vector::RunBlock(*e.program, rows, cols, args.data());
+}
+
+namespace {
+// The bytes that an operand touches over all of C.
+struct Extent {
+  const char* begin;
+  const char* end;
+  Extent(const vector::EpilogueArg& x, const Params& p)
+      : begin(static_cast<const char*>(x.data)), end(begin + SizeOf(x.dtype)) {
+    Widen((p.batch - 1) * x.batch_stride, x.dtype);
+    Widen((p.m - 1) * x.row_stride, x.dtype);
+    Widen((p.n - 1) * x.col_stride, x.dtype);
+  }
+  void Widen(int64_t elements, DType t) {
+    const int64_t bytes = elements * static_cast<int64_t>(SizeOf(t));
+    (bytes < 0 ? begin : end) += bytes;
+  }
+  bool Overlaps(const Extent& o) const { return begin < o.end && o.begin < end; }
+};
+}  // namespace
+
+void SumInOutput(Params& p) {
+  const std::span<const vector::EpilogueArg> args = p.epilogue.args;
+  const size_t inputs = static_cast<size_t>(vector::Source(*p.epilogue.program).num_inputs) - 1;
+  for (size_t i = inputs; i < args.size(); ++i) {
+    const vector::EpilogueArg& out = args[i];
+    if (out.dtype != DType::kF32 || out.col_stride != 1 || out.row_stride < p.n) continue;
+    if (p.batch > 1 && out.batch_stride == 0) continue;
+    const Extent mine(out, p);
+    bool alone = true;
+    for (size_t j = 0; j < args.size(); ++j) alone = alone && (j == i || !mine.Overlaps(Extent(args[j], p)));
+    if (!alone) continue;
+    p.c = static_cast<float*>(out.data);
+    p.c_row_stride = out.row_stride, p.c_batch_stride = out.batch_stride;
+    return;
+  }
 }
 
 float* ThreadScratch(Scratch use, int64_t floats) {

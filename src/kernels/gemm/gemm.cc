@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 #include "base/parallel.h"
 #include "kernels/gemm/internal.h"
@@ -221,28 +222,50 @@ struct Grid {
   }
 };
 
+// What a cut costs, as a share of the products' time. Packing a panel takes about three quarters of the time
+// of one tile that reads it, fetching a packed one a quarter: every row of tiles does that to B again, every
+// column of tiles to A.
+double CutCost(const Job& job, int64_t nm, int64_t nn, int64_t batch, int64_t threads) {
+  constexpr double kPackShare = 0.75, kFetchShare = 0.25;
+  // The threads do not run at the same speed: the last task of a few makes the others wait.
+  constexpr double kUneven = 0.1;
+  const Params& p = *job.p;
+  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n);
+  const double rows = static_cast<double>(nm), cols = static_cast<double>(nn);
+  const double per_thread = rows * cols * static_cast<double>(batch) / static_cast<double>(threads);
+  const double pack_a = ReadsAInPlace(job) ? 0 : kPackShare * job.micro.nr / n * cols;
+  const double b_share = job.path == Path::kPanel ? kPackShare : job.path == Path::kPacked ? kFetchShare : 0;
+  const double pack_b = b_share * job.micro.mr / m * rows;
+  return pack_a + pack_b + std::ceil(per_thread) / per_thread - 1 + kUneven / per_thread;
+}
+
+constexpr int64_t kTasksPerThread = 4;
+
 Grid MakeGrid(const Job& job, int64_t batch) {
   const Params& p = *job.p;
-  const int64_t mr = job.micro.mr, nr = job.micro.nr, cols = p.n;
+  const int64_t mr = job.micro.mr, nr = job.micro.nr;
   Grid g;
   g.rows = p.m, g.cols = p.n;
   const int64_t rows = job.path == Path::kDirect ? std::max(DirectRows(p), kMinDirectRows) : p.blocking.mc;
-  g.nm = CeilDiv(p.m, rows);
-  g.nn = p.c ? 1 : CeilDiv(cols, kMaxScratchCols);
-  const int64_t work = p.m * cols * std::max<int64_t>(p.k, 1);
+  const int64_t least_m = CeilDiv(p.m, rows), least_n = p.c ? 1 : CeilDiv(p.n, kMaxScratchCols);
+  g.nm = least_m, g.nn = least_n;
+  const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
   const int64_t threads = work * batch < kParallelWork ? 1 : ThreadsAvailable();
-  while (threads > 1 && g.nm * g.nn * batch < 4 * threads && work / (g.nm * g.nn) >= 2 * kTaskWork) {
-    if (CeilDiv(cols, g.nn) >= 4 * nr) {
-      g.nn *= 2;
-    } else if (CeilDiv(p.m, g.nm) >= 2 * mr) {
-      g.nm *= 2;
-    } else {
-      break;
+  if (threads > 1 && least_m * least_n * batch < kTasksPerThread * threads) {
+    double least = CutCost(job, g.nm, g.nn, batch, threads);
+    const int64_t most_m = std::max(least_m, std::min(p.m / mr, kTasksPerThread * threads));
+    const int64_t most_n = std::max(least_n, std::min(p.n / nr, kTasksPerThread * threads));
+    for (int64_t nm = least_m; nm <= most_m; nm += CeilDiv(nm, 2)) {
+      for (int64_t nn = least_n; nn <= most_n; nn += CeilDiv(nn, 2)) {
+        if (nm * nn > least_m * least_n && work / (nm * nn) < kTaskWork) break;
+        const double cost = CutCost(job, nm, nn, batch, threads);
+        if (cost < least) least = cost, g.nm = nm, g.nn = nn;
+      }
     }
   }
   g.tm = CeilDiv(p.m, g.nm);
-  g.tn = RoundUp(CeilDiv(cols, g.nn), nr);
-  g.nm = CeilDiv(p.m, g.tm), g.nn = CeilDiv(cols, g.tn);
+  g.tn = RoundUp(CeilDiv(p.n, g.nn), nr);
+  g.nm = CeilDiv(p.m, g.tm), g.nn = CeilDiv(p.n, g.tn);
   return g;
 }
 
@@ -333,9 +356,11 @@ std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int
   return packed;
 }
 
-void Run(const Params& p) {
-  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
-  assert(p.c || p.epilogue.program);
+void Run(const Params& given) {
+  if (given.m == 0 || given.n == 0 || given.batch == 0) return;
+  assert(given.c || given.epilogue.program);
+  Params p = given;
+  if (!p.c) SumInOutput(p);
   Job job;
   job.p = &p;
   job.path = ChoosePath(p);

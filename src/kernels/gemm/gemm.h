@@ -45,7 +45,7 @@ MicroTile TileFor(isa::Tier tier);
 // How the work is cut. The numbers come from the planner; these defaults suit 48 KiB of L1 and 2 MiB of L2.
 struct Blocking {
   int64_t mc = 512;                    // rows of A packed at a time: mc x kc floats in less than half of L2
-  int64_t kc = 384;                    // depth of a panel: kc x nr floats of B are what L1 holds
+  int64_t kc = 384;                    // depth of a panel: kc x nr floats of B are about what L1 holds
   int64_t direct_floats = 450 * 1024;  // kDirect: A, B and C of a tile together stay in L2
   int64_t in_place_cols = 1024;        // kPanel: A is read in place for C up to this wide
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "program/program.h"
 #include "testing/testing.h"
 
 namespace opsnn::gemm {
@@ -129,7 +130,7 @@ void CheckOnce(Rng& rng, int64_t batch, int64_t m, int64_t n, int64_t k, DType t
     GuardedTensor c = MakeC(rng, batch, m, n);
     p = MakeParams(a, b, c, k, share_b);
     p.path = path;
-    if (rng.Chance(0.5)) p.blocking = {rng.Int(1, 3) * 20, rng.Int(1, 4) * 16, 450 * 1024};
+    if (rng.Chance(0.5)) p.blocking.mc = rng.Int(1, 3) * 20, p.blocking.kc = rng.Int(1, 4) * 16;
     if (want.value.empty()) want = Reference(p, a, b);
     gemm::Run(p);
     ASSERT_EQ("", Compare(c.Get(), want.value, Tolerances(want, k))) << Describe(p, path);
@@ -321,6 +322,52 @@ TEST_P(GemmTest, EmptyInnerDimensionGivesTheEpilogueOfZeros) {
       c.Set(std::vector<double>(9 * 37, kNaN));
       gemm::Run(p);
       EXPECT_EQ(want, c.Get());
+    }
+  }
+}
+
+// A residual is added by a program that works in its output, unless the output's memory is the residual
+// itself: then sums may not pass through it.
+TEST_P(GemmTest, ProgramAddsAResidual) {
+  Rng rng;
+  ProgramBuilder builder;
+  const SlotId x = builder.Input(), y = builder.Input();
+  builder.Output(builder.Binary(StageOp::kAdd, x, y));
+  const Result<std::shared_ptr<const vector::CompiledProgram>> add =
+      vector::Compile(std::move(builder).Build());
+  ASSERT_TRUE(add.ok());
+  for (auto [batch, m, n, k] :
+       {std::array<int64_t, 4>{1, 37, 45, 50}, {2, 70, 150, 130}, {3, 5, 33, 40}, {1, 20, 600, 90}}) {
+    Matrix a(DType::kF32, batch, m, k, false, false, rng), b(DType::kF32, batch, k, n, false, false, rng);
+    a.tensor.FillRandom(rng);
+    b.tensor.FillRandom(rng);
+    for (Path path : kAllPaths) {
+      for (bool shared : {false, true}) {
+        GuardedTensor residual(DType::kF32, {batch, m, n}), c = MakeC(rng, batch, m, n);
+        if (!shared) residual.FillRandom(rng);
+        if (shared) c.FillRandom(rng);
+        const TensorView out = c.view(), in = shared ? out : residual.view();
+        Params p = MakeParams(a, b, c, k);
+        p.c = nullptr;
+        p.path = path;
+        p.blocking.kc = 32, p.blocking.mc = 28;
+        const auto arg = [](const TensorView& v) {
+          return vector::EpilogueArg{v.data, v.dtype, v.strides[0], 0, v.strides[1], v.strides[2]};
+        };
+        const std::array<vector::EpilogueArg, 2> args = {arg(in), arg(out)};
+        p.epilogue.program = add->get();
+        p.epilogue.args = args;
+        Expected want = Reference(p, a, b);
+        const std::vector<double> before = shared ? c.Get() : residual.Get();
+        for (size_t i = 0; i < before.size(); ++i) {
+          want.value[i] += before[i];
+          want.abs_sum[i] += std::fabs(before[i]);
+        }
+        gemm::Run(p);
+        ASSERT_EQ("", Compare(c.Get(), want.value, Tolerances(want, k + 1)))
+            << Describe(p, path) << (shared ? " shared" : "");
+        ASSERT_TRUE(c.GuardsIntact()) << Describe(p, path);
+      }
     }
   }
 }

@@ -36,7 +36,7 @@ struct TileFinish {
   float lo = 0, hi = 0;
 };
 
-// Cache lines of `rows` rows to prefetch, in order.
+// Cache lines of `rows` rows to prefetch, in order. Rows that do not start with a line touch one more.
 struct Lines {
   const char* row = nullptr;
   int64_t row_bytes = 0, per_row = 0, line = 0, left = 0;
@@ -44,7 +44,8 @@ struct Lines {
   Lines(const void* first, int64_t stride_bytes, int64_t rows, int64_t bytes)
       : row(static_cast<const char*>(first)),
         row_bytes(stride_bytes),
-        per_row(CeilDiv(bytes, 64)),
+        per_row(CeilDiv(bytes, 64) +
+                ((reinterpret_cast<uintptr_t>(first) | static_cast<uint64_t>(stride_bytes)) % 64 != 0)),
         left(rows * per_row) {}
   const char* Next() {
     const char* p = row + line * 64;
@@ -120,6 +121,9 @@ float* ThreadScratch(Scratch use, int64_t floats);
 // position. `in_tile` says that bias and clip were already applied in registers.
 void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float* c, int64_t ldc,
                  int64_t rows, int64_t cols, bool in_tile);
+// Lets C be summed up in an output of the program, which then works in place: nothing passes through scratch.
+// Needs an f32 output of unit column stride whose memory no other operand of the program shares.
+void SumInOutput(Params& p);
 // What tiles can do themselves of the epilogue, and whether FinishBlock has to follow.
 TileFinish TilePart(const vector::Epilogue& e, int64_t col);
 bool NeedsBlockPass(const vector::Epilogue& e);

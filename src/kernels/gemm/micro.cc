@@ -32,6 +32,11 @@ struct Ahead {
   int64_t b_lines = 0, b_step = 0;
 };
 constexpr int64_t kPiece = 16;  // steps of k between two groups of prefetches: some 200 cycles
+// Operands that come from L2 are asked for this many steps ahead, one line of A and a row of B's panel per
+// step: hardware does not run ahead far enough for a core that multiplies at its peak. Where a step is short
+// the load ports have no room for it.
+constexpr bool kPrefetchOperands = kLanes == 16;
+constexpr int64_t kAheadA = 32, kAheadB = 8;
 
 struct MicroArgs {
   const float* a;
@@ -108,6 +113,8 @@ struct UnitRowA {
   HWY_INLINE explicit UnitRowA(const MicroArgs& g) : a(g.a), stride(g.a_stride) {}
   HWY_INLINE V At(int i) const { return hn::Set(D(), a[i]); }
   HWY_INLINE void Advance() { a += stride; }
+  HWY_INLINE void BeginPiece() {}
+  HWY_INLINE void Prefetch() { __builtin_prefetch(a + kAheadA * stride, 0, 3); }
   const float* a;
   int64_t stride;
 };
@@ -126,7 +133,14 @@ struct UnitKA {
 #pragma GCC unroll 8
     for (int i = 0; i < kBases; ++i) ++base[i];
   }
+  // A piece is as long as a line: in its course the line of every row is asked for, one per step.
+  HWY_INLINE void BeginPiece() { line = base[0] + kAheadA; }
+  HWY_INLINE void Prefetch() {
+    __builtin_prefetch(line, 0, 3);
+    line += stride;
+  }
   const float* base[kBases];
+  const float* line = nullptr;
   int64_t stride;
 };
 
@@ -166,12 +180,20 @@ void Micro(MicroArgs& g) {
     const int64_t c_step = g.ahead.c_step, b_step = g.ahead.b_step;
     for (int64_t piece = 0; piece < pieces; ++piece) {
       for (int64_t i = std::min(c_step, c_left); i > 0; --i, --c_left, c += g.ahead.ldc) {
-        __builtin_prefetch(c, 1, 3);
-        __builtin_prefetch(c + NV * kLanes - 1, 1, 3);
+#pragma GCC unroll 4
+        for (int j = 0; j < NV; ++j) __builtin_prefetch(c + j * kLanes, 1, 3);
+        __builtin_prefetch(c + NV * kLanes - 1, 1, 3);  // rows that begin within a line end in one more
       }
       for (int64_t i = std::min(b_step, b_left); i > 0; --i, --b_left)
         __builtin_prefetch(next_b.Next(), 0, 2);
+      a.BeginPiece();
       for (int64_t k = 0; k < kPiece; ++k, b += g.b_stride, packed += kNr) {
+        if constexpr (kPrefetchOperands) {
+          a.Prefetch();
+#pragma GCC unroll 4
+          for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kAheadB * g.b_stride + j * kLanes, 0, 3);
+          if constexpr (kStoreB) __builtin_prefetch(b + kAheadB * g.b_stride + NV * kLanes - 1, 0, 3);
+        }
         Step<MR, NV, kStoreB>(a, b, packed, acc);
       }
     }

@@ -3,9 +3,12 @@
 #include "kernels/gemm/peak.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <numeric>
 
+#include "base/parallel.h"
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
 
@@ -39,15 +42,27 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace opsnn::gemm {
 OPSNN_TIER_TABLE(FmaLoop);
-double FmaPeak(int samples) {
+namespace {
+double Sample(int64_t steps) {
   float sink[3] = {0.5f, 0.25f, 0};
+  const auto t0 = std::chrono::steady_clock::now();
+  const double flops = OPSNN_TIER_CALL(FmaLoop)(steps, sink);
+  return flops / std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
+}
+}  // namespace
+
+double FmaRate(int threads) {
+  constexpr int kMaxThreads = 64;
+  std::array<double, kMaxThreads> rates{};
+  threads = std::min(threads, kMaxThreads);
+  // A core that claims two of the samples measures the second as well as the first.
+  ParallelFor(threads, [&](int64_t i, int) { rates[static_cast<size_t>(i)] = Sample(30000); });
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
+double FmaPeak(int samples) {
   double best = 0;
-  for (int i = 0; i < samples; ++i) {
-    const auto t0 = std::chrono::steady_clock::now();
-    const double flops = OPSNN_TIER_CALL(FmaLoop)(300000, sink);
-    const double t = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
-    best = std::max(best, flops / t);
-  }
+  for (int i = 0; i < samples; ++i) best = std::max(best, Sample(300000));
   return best;
 }
 }  // namespace opsnn::gemm

@@ -20,7 +20,7 @@ gemm::Blocking BlockingFor(const LoopNest& nest) {
   const device::DeviceProfile& host = device::HostProfileUnmeasured();
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
   const plan::GemmBlocking g =
-      plan::PlanGemmBlocking({nest.m(), nest.n, nest.k, nest.batch()}, {tile.mr, tile.nr}, 1, host);
+      plan::PlanGemmBlocking({nest.m(), nest.n, nest.k, nest.batch()}, {tile.mr, tile.nr}, host);
   gemm::Blocking b;
   b.mc = std::max<int64_t>(g.mc, tile.mr);
   b.kc = std::max<int64_t>(g.kc, 1);
