@@ -70,8 +70,8 @@ Status RunShifted(const BoundedCall& c, double even, double odd, ref::Call* out,
   return Run(c, pointers, out);
 }
 
-// Errors of the operands as they reach output 0, without the operator's own rounding.
-Status PassOn(const BoundedCall& c, const ref::Tensor& y, std::vector<double>* error) {
+// Errors of the operands as they reach output o, y, without the operator's own rounding.
+Status PassOn(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<double>* error) {
   error->assign(y.v.size(), 0);
   if (Moves(c.op) || IsAveraging(c.op)) {
     // The operator applied to |errors| of data operands; shape operands keep their values.
@@ -91,7 +91,7 @@ Status PassOn(const BoundedCall& c, const ref::Tensor& y, std::vector<double>* e
     const auto pointers = Pointers(storage, c);
     ref::Call call;
     OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
-    for (size_t i = 0; i < error->size(); ++i) (*error)[i] = std::fabs(call.outputs[0].v[i]);
+    for (size_t i = 0; i < error->size(); ++i) (*error)[i] = std::fabs(call.outputs[o].v[i]);
     return OkStatus();
   }
   if (IsContraction(c.op)) {
@@ -107,7 +107,7 @@ Status PassOn(const BoundedCall& c, const ref::Tensor& y, std::vector<double>* e
       const std::vector<const ref::Tensor*> pointers = {&storage[0], &storage[1]};
       ref::Call call;
       OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
-      for (size_t i = 0; i < error->size(); ++i) (*error)[i] += std::fabs(call.outputs[0].v[i]);
+      for (size_t i = 0; i < error->size(); ++i) (*error)[i] += std::fabs(call.outputs[o].v[i]);
     }
     return OkStatus();
   }
@@ -128,7 +128,7 @@ Status PassOn(const BoundedCall& c, const ref::Tensor& y, std::vector<double>* e
     std::vector<ref::Tensor> storage;
     OPSNN_RETURN_IF_ERROR(RunShifted(c, signs[s][0], signs[s][1], &call, &storage));
     for (size_t i = 0; i < error->size(); ++i) {
-      const double d = std::fabs(call.outputs[0].v[i] - y.v[i]);
+      const double d = std::fabs(call.outputs[o].v[i] - y.v[i]);
       if (d > (*error)[i]) (*error)[i] = d;  // NaN (both infinite) leaves the bound alone
     }
   }
@@ -182,8 +182,8 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
     Bounded& r = result[o];
     r.value = std::move(call.outputs[o]);
     if (!IsFloat(c.output_dtype) || (o > 0 && !IsFloat(r.value.dtype))) continue;  // exact
-    if (o == 0 && HasError(c)) {
-      OPSNN_RETURN_IF_ERROR(PassOn(c, r.value, &r.error));
+    if (HasError(c)) {
+      OPSNN_RETURN_IF_ERROR(PassOn(c, r.value, o, &r.error));
       r.passed = r.error;
     }
     if (Moves(c.op)) continue;

@@ -156,6 +156,23 @@ TEST_F(VerifyFault, OneBitUnderTheExactPolicy) {
   EXPECT_NE(r.first_difference.find("exact policy"), std::string::npos) << r.first_difference;
 }
 
+// Differences travel through every result of a node that moves values.
+TEST(Verify, DifferencesThroughSplit) {
+  for (auto _ : testing::FuzzFor(100)) {
+    GraphMaker m;
+    const ValueId x = m.In("x", {4, 24});
+    const ValueId h = m.Op("MatMul", {x, m.Random({24, 36}, -0.3, 0.3)});
+    const ValueId root = m.Op("Div", {h, m.Scalar(1.41421356f)});
+    const ValueId g =
+        m.Op("Mul", {m.Op("Mul", {h, m.Op("Add", {m.Op("Erf", {root}), m.Scalar(1)})}), m.Scalar(0.5)});
+    const ValueId first = m.Op("Split", {m.Op("MatMul", {g, m.Random({36, 36})}), m.Ints({12, 12, 12})},
+                               {{"axis", int64_t{1}}}, 3);
+    for (int i = 0; i < 3; ++i) m.Out(m.Op("MatMul", {first + i, m.Random({12, 7})}));
+    const VerifyReport r = Check(m.graph(), m.RandomFeeds(), NumericsPolicy::kExcess, FusionMode::kForce);
+    EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+  }
+}
+
 // A fault outside the passes clears them: here the unfused form is a model with another constant.
 TEST(Verify, NoPassAtFault) {
   GraphMaker m;
