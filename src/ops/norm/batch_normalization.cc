@@ -119,12 +119,44 @@ class BatchNormKernel : public op::Kernel {
   std::shared_ptr<const vector::CompiledProgram> program_;
 };
 
+// f64: the definition as a program over operands along the channels.
+Result<op::KernelPtr> PlanF64(const PlanContext& c) {
+  ProgramBuilder b;
+  SlotId in[5];
+  std::vector<op::KernelOperand> inputs;
+  const TensorView x = c.inputs[0]->View(nullptr);
+  for (int i = 0; i < 5; ++i) {
+    const TensorDesc& d = *c.inputs[static_cast<size_t>(i)];
+    in[i] = b.Input(ComputeTypeOf(d.dtype));
+    TensorView v = d.View(nullptr);
+    if (i > 0) {
+      const int64_t stride = v.strides[0];
+      v.dims = Dims::Filled(x.rank(), 1);
+      v.strides = Dims::Filled(x.rank(), 0);
+      v.dims[1] = x.dims[1];
+      v.strides[1] = stride;
+    }
+    inputs.push_back({i, v});
+  }
+  for (SlotId& s : in) s = b.Convert(s, ComputeType::kF64);
+  const double epsilon = op::AttrsOf(c.attrs).Float("epsilon", 1e-5);
+  const SlotId inverse = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, in[4], 1, epsilon));
+  const SlotId centred = b.Binary(StageOp::kSub, in[0], in[3]);
+  b.Output(b.Ternary(StageOp::kMulAdd, b.Binary(StageOp::kMul, centred, inverse), in[1], in[2]));
+  return op::MakeProgramKernel(std::move(b).Build(), x.dims, std::move(inputs),
+                               {{0, c.outputs[0].View(nullptr)}}, 0, "program");
+}
+
 }  // namespace
 }  // namespace opsnn::ops
 
 OPSNN_DEFINE_OPERATOR(BatchNormalization) {
   def.infer = InferBatchNorm;
   def.plan = [](const op::PlanContext& c) -> Result<op::KernelPtr> {
+    if (c.inputs[0]->dtype == DType::kF64 && c.inputs[0]->layout == Layout{} &&
+        c.outputs[0].layout == Layout{}) {
+      return PlanF64(c);
+    }
     auto kernel = std::make_shared<BatchNormKernel>();
     OPSNN_RETURN_IF_ERROR(kernel->Plan(c));
     return op::KernelPtr(std::move(kernel));

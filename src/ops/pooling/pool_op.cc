@@ -196,6 +196,14 @@ class GlobalPoolKernel : public ImageKernel {
 };
 
 Result<KernelPtr> PlanGlobal(const char* name, pool::Kind kind, const PlanContext& c) {
+  const TensorDesc& x = *c.inputs[0];
+  if (x.dtype == DType::kF64) {
+    ProgramBuilder b;
+    const SlotId in = b.Input(ComputeType::kF64);
+    b.Output(b.Unary(kind == pool::Kind::kMax ? StageOp::kRowMax : StageOp::kRowMean, in));
+    return op::MakeProgramKernel(std::move(b).Build(), x.dims, {{0, x.View(nullptr)}},
+                                 {{0, c.outputs[0].View(nullptr)}}, x.dims.rank() - 2, "row program");
+  }
   auto kernel = std::make_shared<GlobalPoolKernel>();
   OPSNN_RETURN_IF_ERROR(kernel->Plan(name, kind, c));
   return KernelPtr(std::move(kernel));

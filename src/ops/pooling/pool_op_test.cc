@@ -70,7 +70,7 @@ TEST(Pool, Global) {
   Rng rng;
   for (auto _ : testing::FuzzFor(200)) {
     for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"}) {
-      const DType dtype = rng.Chance(0.7) ? DType::kF32 : DType::kBF16;
+      const DType dtype = rng.Chance(0.6) ? DType::kF32 : rng.Chance(0.5) ? DType::kBF16 : DType::kF64;
       const Dims dims{rng.Int(1, 2), rng.Int(1, 40), rng.Int(1, 15), rng.Int(1, 15)};
       TestImage x(rng, dtype, dims, dtype == DType::kF32 && rng.Chance(0.5) ? kBlocked : Layout{});
       OpTester t(op);
