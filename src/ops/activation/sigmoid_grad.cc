@@ -2,5 +2,4 @@
 
 OPSNN_DEFINE_OPERATOR(SigmoidGrad) {
   op::DefineFormula(def, [](op::Formula& f) { return f.In(0) * f.In(1) * (1 - f.In(1)); });
-  def.check = op::CheckSameShapes;
 }
