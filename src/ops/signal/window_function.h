@@ -1,6 +1,6 @@
 // Window functions of signal processing: sums of a few cosines.
-#ifndef OPSNN_OPS_DATA_WINDOW_FUNCTION_H_
-#define OPSNN_OPS_DATA_WINDOW_FUNCTION_H_
+#ifndef OPSNN_OPS_SIGNAL_WINDOW_FUNCTION_H_
+#define OPSNN_OPS_SIGNAL_WINDOW_FUNCTION_H_
 
 #include "op/operator.h"
 
@@ -11,4 +11,4 @@ void DefineWindow(op::OpDef& def, double a0, double a1, double a2);
 
 }  // namespace opsnn::ops
 
-#endif  // OPSNN_OPS_DATA_WINDOW_FUNCTION_H_
+#endif  // OPSNN_OPS_SIGNAL_WINDOW_FUNCTION_H_

@@ -1,4 +1,4 @@
-#include "ops/data/window_function.h"
+#include "ops/signal/window_function.h"
 
 #include <cmath>
 
