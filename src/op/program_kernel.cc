@@ -3,6 +3,7 @@
 
 #include "op/pointwise.h"
 #include "vector/run.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::op {
 namespace {
@@ -42,9 +43,12 @@ class ProgramKernel : public Kernel {
       *v = y.view;
       v++->data = args.outputs[y.index];
     }
+    const uint64_t failures = vector::ScratchFailures();
     vector::RunTensors(*program_, {views, inputs_.size()}, {views + inputs_.size(), outputs_.size()},
                        row_rank_);
-    return OkStatus();
+    if (vector::ScratchFailures() == failures) return OkStatus();
+    return Errorf(Code::kRuntime, "program %s: no memory for its scratch.",
+                  vector::Source(*program_).ToString().c_str());
   }
 
   std::shared_ptr<const vector::CompiledProgram> program_;

@@ -11,6 +11,7 @@
 #include "isa/tier.h"
 #include "vector/compiled.h"
 #include "vector/convert.h"
+#include "vector/scratch_failures.h"
 #include "vector/transpose_tile.h"
 
 namespace opsnn::vector {
@@ -30,7 +31,7 @@ constexpr int kMaxArgs = 64;
 
 int64_t RoundUp(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 
-// Grows and stays: a thread runs programs again and again.
+// Grows and stays: a thread runs programs again and again. Null when there is no memory.
 char* Scratch(size_t bytes) {
   static thread_local AlignedBuffer buffer;
   if (buffer.bytes() < bytes) buffer = AlignedBuffer(bytes + bytes / 2);
@@ -50,7 +51,7 @@ class Interpreter {
         size_(static_cast<int64_t>(p.element_size)) {}
 
   void Run() {
-    Bind();
+    if (!Bind()) return NoteScratchFailure();
     for (r0_ = 0; r0_ < rows_; r0_ += block_rows_) {
       br_ = std::min(block_rows_, rows_ - r0_);
       c0_ = 0;
@@ -107,7 +108,8 @@ class Interpreter {
     return true;
   }
 
-  void Bind() {
+  // False when there is no memory for the scratch.
+  bool Bind() {
     flat_ = !p_.has_per_row && rows_ > 1 && cols_ < kFlatCols && !(cols_ >= kSplatCols && ReadsRowValues());
     int64_t buffers = p_.num_buffers, scratch_used = 0;
     for (const SlotPlan& s : p_.slots) scratch_used += s.buffer >= 0 && !s.per_row;
@@ -127,6 +129,7 @@ class Interpreter {
     for (int i = 0; i < p_.num_inputs; ++i)
       bytes += load_[i] == Load::kDirect ? 0 : LoadBytes(load_[i], full);
     char* at = Scratch(static_cast<size_t>(bytes));
+    if (at == nullptr && bytes > 0) return false;
     char* row_at = at + buffers * full;
     for (size_t i = 0; i < p_.slots.size(); ++i) {
       const SlotPlan& s = p_.slots[i];
@@ -143,6 +146,7 @@ class Interpreter {
       view_[i] = {at, 0, 0};
       at += LoadBytes(load_[i], full);
     }
+    return true;
   }
   int64_t LoadBytes(Load load, int64_t full) const {
     switch (load) {

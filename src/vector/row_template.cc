@@ -7,12 +7,14 @@
 #include "base/buffer.h"
 #include "vector/compiled.h"
 #include "vector/convert.h"
+#include "vector/scratch_failures.h"
 #include "vector/transpose_tile.h"
 
 namespace opsnn::vector {
 namespace {
 
 // Rows of f32 for input and output, gamma and beta converted; grows and stays.
+// Null when there is no memory.
 float* RowScratch(size_t floats) {
   static thread_local AlignedBuffer buffer;
   if (buffer.bytes() < floats * sizeof(float)) buffer = AlignedBuffer(floats * sizeof(float) * 3 / 2);
@@ -77,6 +79,10 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
   constexpr int64_t kLineRows = 16;
   const int64_t group = LiesInColumns(x) || LiesInColumns(y) ? std::min(kLineRows, rows) : 1;
   float* scratch = RowScratch(static_cast<size_t>(cols) * (2 * group + 3) + 64);
+  if (scratch == nullptr) {
+    NoteScratchFailure();
+    return true;
+  }
   auto vector_of = [&](const BlockArg* v, float* to) -> const float* {
     if (v == nullptr || v->dtype == DType::kF32)
       return v == nullptr ? nullptr : static_cast<const float*>(v->data);

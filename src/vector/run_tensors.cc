@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "vector/compiled.h"
 #include "vector/pass_tables.h"
+#include "vector/scratch_failures.h"
 #include "vector/streaming.h"
 
 namespace opsnn::vector {
@@ -298,6 +299,7 @@ void RunRows(const CompiledProgram& p, std::span<const TensorView> inputs,
     if (!per_row && !RowStride(v, shape.rank, shape.lead, shape.dims, job.args[a].col_stride)) {
       const TensorView original = ExpandRow(v, shape);
       v = Contiguous(original, copies.emplace_back());
+      if (v.data == nullptr) return NoteScratchFailure();
       if (is_input)
         CopyConvert(original, v);
       else
