@@ -14,9 +14,9 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int kRegs = kLanes == 16 ? 32 : 16;
-// Rows of B read side by side: each is a stream of its own for the hardware prefetchers, and the sums in C
-// are read and written once per group.
-constexpr int64_t kStreams = 8;
+// Rows of B read side by side: each is a stream of its own for the hardware prefetchers, which follow some
+// 32, and the sums in C are read and written once per group. With many rows of C that traffic is what counts.
+constexpr int64_t Streams(int rows) { return rows <= 4 ? 8 : 16; }
 
 // Vectors of columns per step: up to eight, with all accumulators and one operand in registers.
 constexpr int RowVectors(int rows) {
@@ -72,6 +72,7 @@ HWY_INLINE void RowsStep(const float* a, int64_t lda, const float* b, int64_t ld
 template <int M>
 void Rows(const GemvArgs& g) {
   constexpr int NV = RowVectors(M);
+  constexpr int64_t kStreams = Streams(M);
   for (int64_t k = 0; k < g.depth; k += kStreams) {
     const int64_t depth = std::min(kStreams, g.depth - k);
     const float* b = g.b + k * g.ldb;
@@ -86,8 +87,10 @@ void Rows(const GemvArgs& g) {
   }
 }
 
+// NB columns over k in [k0, k1); sums go on from C where k0 > 0.
 template <int M, int NB>
-HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, float* c, int64_t c_col_stride) {
+HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, int64_t k0, int64_t k1, float* c,
+                         int64_t c_col_stride) {
   const D d;
   V acc[M][NB];
 #pragma GCC unroll 8
@@ -95,11 +98,14 @@ HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, float* c, int64_t c_
 #pragma GCC unroll 8
     for (int j = 0; j < NB; ++j) acc[r][j] = hn::Zero(d);
   }
-  int64_t k = 0;
-  for (; k + kLanes <= g.depth; k += kLanes) {
+  int64_t k = k0;
+  for (; k + kLanes <= k1; k += kLanes) {
     V bk[NB];
 #pragma GCC unroll 8
-    for (int j = 0; j < NB; ++j) bk[j] = hn::LoadU(d, b + j * g.ldb + k);
+    for (int j = 0; j < NB; ++j) {
+      bk[j] = hn::LoadU(d, b + j * g.ldb + k);
+      __builtin_prefetch(b + (NB + j) * g.ldb + k, 0, 2);  // for the next columns
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < M; ++r) {
       const V ar = hn::LoadU(d, g.a + r * g.lda + k);
@@ -107,8 +113,8 @@ HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, float* c, int64_t c_
       for (int j = 0; j < NB; ++j) acc[r][j] = hn::MulAdd(ar, bk[j], acc[r][j]);
     }
   }
-  if (k < g.depth) {  // zero lanes on both sides: they add +0
-    const size_t n = static_cast<size_t>(g.depth - k);
+  if (k < k1) {  // zero lanes on both sides: they add +0
+    const size_t n = static_cast<size_t>(k1 - k);
 #pragma GCC unroll 8
     for (int j = 0; j < NB; ++j) {
       const V bk = LoadFirst(d, b + j * g.ldb + k, n);
@@ -119,16 +125,26 @@ HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, float* c, int64_t c_
 #pragma GCC unroll 8
   for (int r = 0; r < M; ++r) {
 #pragma GCC unroll 8
-    for (int j = 0; j < NB; ++j) c[r * g.ldc + j * c_col_stride] = hn::GetLane(hn::SumOfLanes(d, acc[r][j]));
+    for (int j = 0; j < NB; ++j) {
+      float& out = c[r * g.ldc + j * c_col_stride];
+      const float sum = hn::GetLane(hn::SumOfLanes(d, acc[r][j]));
+      out = k0 > 0 ? out + sum : sum;
+    }
   }
 }
 
 template <int M>
 void Dots(const GemvArgs& g, int64_t c_col_stride) {
   constexpr int NB = DotColumns(M);
-  int64_t j = 0;
-  for (; j + NB <= g.cols; j += NB) DotsStep<M, NB>(g, g.b + j * g.ldb, g.c + j * c_col_stride, c_col_stride);
-  for (; j < g.cols; ++j) DotsStep<M, 1>(g, g.b + j * g.ldb, g.c + j * c_col_stride, c_col_stride);
+  // The rows of A over this depth stay in L1 while all columns pass them.
+  constexpr int64_t kDepth = 8192 / M / kLanes * kLanes;
+  for (int64_t k0 = 0; k0 == 0 || k0 < g.depth; k0 += kDepth) {
+    const int64_t k1 = std::min(g.depth, k0 + kDepth);
+    int64_t j = 0;
+    for (; j + NB <= g.cols; j += NB)
+      DotsStep<M, NB>(g, g.b + j * g.ldb, k0, k1, g.c + j * c_col_stride, c_col_stride);
+    for (; j < g.cols; ++j) DotsStep<M, 1>(g, g.b + j * g.ldb, k0, k1, g.c + j * c_col_stride, c_col_stride);
+  }
 }
 
 void GemvRowsKernel(const GemvArgs& g) {
