@@ -73,6 +73,7 @@ void AddRun(CLI::App& app, Run& run);
 void AddBench(CLI::App& app, Run& run);
 void AddExplain(CLI::App& app, Run& run);
 void AddVerify(CLI::App& app, Run& run);
+void AddCompare(CLI::App& app, Run& run);
 void AddOps(CLI::App& app, Run& run);
 void AddSelftest(CLI::App& app, Run& run);
 

@@ -70,8 +70,10 @@ void AddExplain(CLI::App& app, Run& run) {
         ++verdicts[static_cast<int>(d.verdict)];
         Print(d);
       }
-      std::printf("%zu edges: %d fuse, %d split, %d refuse, %d hybrid\n", decisions->size(), verdicts[0],
-                  verdicts[1], verdicts[2], verdicts[3]);
+      if (decisions->empty()) std::printf("no edges: nothing follows that could be fused\n");
+      if (!decisions->empty())
+        std::printf("%zu edges: %d fuse, %d split, %d refuse, %d hybrid\n", decisions->size(), verdicts[0],
+                    verdicts[1], verdicts[2], verdicts[3]);
       if (*graph) std::printf("%s", model->Dump(shapes).c_str());
       return opsnn::OkStatus();
     };

@@ -40,7 +40,7 @@ void AddOps(CLI::App& app, Run& run) {
         for (const auto& d : o.dtypes) dtypes += (dtypes.empty() ? "" : " ") + d;
         std::printf("%-40s %-24s %-12s %s\n", o.api.empty() ? "-" : o.api.c_str(),
                     o.op.empty() ? "-" : o.op.c_str(), o.status.c_str(), dtypes.c_str());
-        if (shown == 1 && !name->empty() && !o.doc.empty()) std::printf("    %s\n", o.doc.c_str());
+        if ((o.op == *name || o.api == *name) && !o.doc.empty()) std::printf("    %s\n", o.doc.c_str());
       }
       if (shown == 0 && !name->empty())
         return Status(opsnn::Code::kInvalid, "ops: no operator or function contains \"" + *name + "\"");

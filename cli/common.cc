@@ -41,7 +41,9 @@ std::string OneLine(const std::string& text) {
 }
 
 // Names from a file need not be UTF-8.
-void PrintJson(const Json& json) { std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str()); }
+void PrintJson(const Json& json) {
+  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+}
 
 double Median(std::vector<double> v) {
   if (v.empty()) return 0;

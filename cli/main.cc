@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   cli::AddBench(app, run);
   cli::AddExplain(app, run);
   cli::AddVerify(app, run);
+  cli::AddCompare(app, run);
   cli::AddOps(app, run);
   cli::AddSelftest(app, run);
   // CLI11 would only say that a subcommand is required.
@@ -27,7 +28,12 @@ int main(int argc, char** argv) {
     known |= argc > 1 && c->get_name() == argv[1];
     names += (names.empty() ? "" : ", ") + c->get_name();
   }
-  if (argc > 1 && argv[1][0] != '-' && !known) {
+  if (argc == 1) {
+    std::fprintf(stderr, "opsnn: no command given; allowed: %s (opsnn COMMAND --help explains one)\n",
+                 names.c_str());
+    return 1;
+  }
+  if (argv[1][0] != '-' && !known) {
     std::fprintf(stderr, "opsnn: unknown command \"%s\"; allowed: %s\n", argv[1], names.c_str());
     return 1;
   }

@@ -47,7 +47,7 @@ class Cli(unittest.TestCase):
         cls.tmp.cleanup()
 
     def test_every_command_has_help_and_json(self):
-        for command in ("info", "run", "bench", "explain", "verify", "ops", "selftest"):
+        for command in ("info", "run", "bench", "explain", "verify", "compare", "ops", "selftest"):
             text = run(command, "--help")
             self.assertIn("--json", text, command)
 
@@ -121,6 +121,17 @@ class Cli(unittest.TestCase):
             self.assertEqual(v["unchecked"], 0)
             self.assertTrue({"node", "cosine", "max_abs", "max_rel"} <= v["worst"].keys())
 
+    def test_compare(self):
+        for name, seed in (("c0", "1"), ("c1", "1"), ("c2", "2")):
+            run("run", self.model, "--seed", seed, "--output", str(self.dir / name))
+        same = json.loads(run("compare", str(self.dir / "c0"), str(self.dir / "c1"), "--json"))
+        self.assertTrue(same["ok"])
+        self.assertEqual(same["tensors"][0]["max_abs"], 0)
+        one = run("compare", f"{self.dir}/c0/probability.npy", f"{self.dir}/c1/probability.npy")
+        self.assertIn("cosine", one)
+        self.assertIn("probability.npy", run("compare", str(self.dir / "c0"), str(self.dir / "c2"), ok=False))
+        self.assertIn("one of each", run("compare", str(self.dir / "c0"), f"{self.dir}/c1/probability.npy", ok=False))
+
     def test_ops(self):
         ops = json.loads(run("ops", "--json"))
         self.assertTrue(all({"api", "operator", "status", "dtypes"} <= o.keys() for o in ops))
@@ -169,6 +180,7 @@ class Cli(unittest.TestCase):
             (("explain", "matmul", "--m", "1", "--n", "2", "--k", "3", "--epilogue", "relu", "--profile", "TPU"), "TPU"),
             (("ops", "NoSuchThing"), "NoSuchThing"),
             (("frobnicate",), "frobnicate"),
+            ((), "no command given"),
         ]
         for args, word in cases:
             with self.subTest(args=args):

@@ -65,7 +65,9 @@ struct RunStats {
 struct NodeCheck {
   std::string node, op;
   double cosine = 1, max_abs = 0, max_rel = 0;
-  double bound = 0;  // allowed max abs error of the worst element, by numerics.md
+  // Of the element whose error is the largest share of what it may be: its bound by docs/numerics.md, and that
+  // share (above 1 is out of bounds).
+  double bound = 0, share = 0;
   bool ok = true;
   bool checked = true;  // false: there is no reference to compare with
   std::string note;     // why not checked, or what is wrong

@@ -206,7 +206,7 @@ Result<VerifyReport> Model::Verify(const Feeds& feeds, const std::function<void(
   OPSNN_ASSIGN_OR_RETURN(const observe::VerifyReport r,
                          observe::Verify(*impl_->session, *impl_->unfused, in, progress));
   auto convert = [](const observe::NodeCheck& c) {
-    return NodeCheck{c.node, c.op, c.cosine, c.max_abs, c.max_rel, c.bound, c.ok, c.checked, c.note};
+    return NodeCheck{c.node, c.op, c.cosine, c.max_abs, c.max_rel, c.bound, c.share, c.ok, c.checked, c.note};
   };
   VerifyReport out;
   out.ok = r.ok;

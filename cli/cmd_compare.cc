@@ -1,0 +1,120 @@
+// compare: two .npy files, or the files of the same names in two folders.
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/cli.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Figures {
+  std::string name, note;  // note: why there are no figures, or where NaN and Inf do not match
+  double cosine = 1, max_abs = 0, max_rel = 0, largest = 0;
+  bool ok = false;
+};
+
+std::string DimsText(const opsnn::Tensor& t) {
+  std::string s = std::string(opsnn::Name(t.dtype())) + "[";
+  for (size_t i = 0; i < t.dims().size(); ++i) s += (i ? "," : "") + std::to_string(t.dims()[i]);
+  return s + "]";
+}
+
+// max_abs may be `tolerance` times the largest finite magnitude of b; NaN equals NaN, Inf the same Inf.
+void Measure(const std::vector<double>& a, const std::vector<double>& b, double tolerance, Figures* f) {
+  double dot = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
+      const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+      if (!same && f->note.empty()) f->note = "NaN or Inf does not match at element " + std::to_string(i);
+      continue;
+    }
+    const double error = std::fabs(a[i] - b[i]);
+    dot += a[i] * b[i], aa += a[i] * a[i], bb += b[i] * b[i];
+    f->max_abs = std::max(f->max_abs, error);
+    f->largest = std::max(f->largest, std::fabs(b[i]));
+    if (b[i] != 0) f->max_rel = std::max(f->max_rel, error / std::fabs(b[i]));
+  }
+  f->cosine = aa > 0 && bb > 0 ? dot / (std::sqrt(aa) * std::sqrt(bb)) : aa == bb ? 1 : 0;
+  f->ok = f->note.empty() && f->max_abs <= tolerance * f->largest;
+}
+
+Result<Figures> CompareFiles(const fs::path& a, const fs::path& b, double tolerance) {
+  auto x = opsnn::LoadNpy(a.string());
+  if (!x.ok()) return x.status();
+  auto y = opsnn::LoadNpy(b.string());
+  if (!y.ok()) return y.status();
+  Figures f;
+  f.name = a.filename().string();
+  if (x->dims() != y->dims()) {
+    f.note = DimsText(*x) + " and " + DimsText(*y);
+  } else {
+    Measure(x->ToDoubles(), y->ToDoubles(), tolerance, &f);
+  }
+  return f;
+}
+
+// Pairs of files; in folders those that the first one has.
+Result<std::vector<std::pair<fs::path, fs::path>>> Pairs(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (fs::is_directory(a, error) != fs::is_directory(b, error))
+    return Status(opsnn::Code::kInvalid, "compare: give two files or two folders, not one of each");
+  if (!fs::is_directory(a, error)) return std::vector{std::pair{fs::path(a), fs::path(b)}};
+  std::vector<std::pair<fs::path, fs::path>> pairs;
+  for (const auto& entry : fs::directory_iterator(a, error)) {
+    if (entry.path().extension() == ".npy")
+      pairs.emplace_back(entry.path(), fs::path(b) / entry.path().filename());
+  }
+  if (pairs.empty()) return Status(opsnn::Code::kInvalid, a + ": there are no .npy files in this folder");
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
+Status RunCompare(const std::string& a, const std::string& b, double tolerance, bool json) {
+  auto pairs = Pairs(a, b);
+  if (!pairs.ok()) return pairs.status();
+  Json list = Json::array();
+  std::string first_bad;
+  for (const auto& [x, y] : *pairs) {
+    auto figures = CompareFiles(x, y, tolerance);
+    if (!figures.ok()) return figures.status();
+    const Figures& f = *figures;
+    if (!f.ok && first_bad.empty()) first_bad = f.name;
+    list.push_back({{"name", f.name},
+                    {"ok", f.ok},
+                    {"cosine", f.cosine},
+                    {"max_abs", f.max_abs},
+                    {"max_rel", f.max_rel},
+                    {"largest", f.largest},
+                    {"note", f.note}});
+    if (!json)
+      std::printf("%-4s %-32s cosine %.9f, max abs %.3g (largest value %.3g), max rel %.3g%s%s\n",
+                  f.ok ? "ok" : "BAD", f.name.c_str(), f.cosine, f.max_abs, f.largest, f.max_rel,
+                  f.note.empty() ? "" : "; ", f.note.c_str());
+  }
+  if (json) PrintJson({{"ok", first_bad.empty()}, {"tolerance", tolerance}, {"tensors", list}});
+  if (first_bad.empty()) return opsnn::OkStatus();
+  return Status(opsnn::Code::kInvalid, "compare: " + first_bad + " differs by more than the tolerance");
+}
+
+}  // namespace
+
+void AddCompare(CLI::App& app, Run& run) {
+  auto* cmd = app.add_subcommand("compare", "Compare two .npy files, or the .npy files of two folders");
+  auto a = std::make_shared<std::string>(), b = std::make_shared<std::string>();
+  auto tolerance = std::make_shared<double>(1e-4);
+  auto json = std::make_shared<bool>(false);
+  cmd->add_option("A", *a, "A file, or a folder such as run --output writes")->required();
+  cmd->add_option("B", *b, "What A is compared with")->required();
+  cmd->add_option("--tolerance", *tolerance,
+                  "Largest error allowed, as a share of the largest magnitude in B (default 1e-4)")
+      ->check(CLI::Range(0.0, 1.0));
+  cmd->add_flag("--json", *json, "Print JSON");
+  cmd->callback([&run, a, b, tolerance, json] {
+    run = [a, b, tolerance, json]() -> Status { return RunCompare(*a, *b, *tolerance, *json); };
+  });
+}
+
+}  // namespace cli
