@@ -7,6 +7,7 @@
 #include "aclnnop/aclnn_mm.h"
 #include "aclnnop/aclnn_mv.h"
 #include "aclnnop/aclnn_trans_matmul_weight.h"
+#include "aclnnop/aclnn_triangular_solve.h"
 #include "aclnnop/aclnn_weight_quant_batch_matmul_v2.h"
 #include "capi/aclnn_tester.h"
 
@@ -174,6 +175,55 @@ TEST_F(Products, QuantisedWeights) {
   ExpectRefused(call(fine, nullptr, 33), 161002, {"antiquantGroupSize is 33", "32"});
   ExpectRefused(CALL(aclnnWeightQuantBatchMatmulV2, x, x, fine, nullptr, nullptr, nullptr, nullptr, 0, y),
                 161002, {"weight has dtype f16"});
+}
+
+TEST_F(Products, TriangularSolve) {
+  for (int round = 0; round < 24; ++round) {
+    const DType t = round % 3 ? DType::kF32 : DType::kF64;
+    const int64_t g = rng_.Int(1, 3), n = round % 6 ? rng_.Int(1, 40) : rng_.Int(60, 100),
+                  m = rng_.Int(1, 20);
+    const bool upper = round % 2, transpose = round % 4 < 2, unit = round % 5 == 1;
+    const bool one = rng_.Chance(0.3);
+    RandomTensor b(t, {g, n, m}, rng_, round % 3 == 1, 1);
+    RandomTensor a(t, one ? Dims{n, n} : Dims{g, n, n}, rng_, round % 3 == 2, 1);
+    // Diagonals that rule: the solution is as well conditioned as its data.
+    std::vector<double> values = a.values();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int64_t r = static_cast<int64_t>(i) / n % n, c = static_cast<int64_t>(i) % n;
+      values[i] = r == c ? 2 + std::abs(values[i]) : values[i] / static_cast<double>(n);
+    }
+    a.Set(values);
+    values = a.Get();
+    ApiTensor x(t, {g, n, m}, &rng_, round % 4 == 1), copy(t, {g, n, n}, &rng_, round % 4 == 2);
+    ASSERT_EQ(CALL(aclnnTriangularSolve, b, a, upper, transpose, unit, x, copy), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(copy.Get(), Make({g, n, n}, [&](const Index& at) {
+                const bool counts = upper ? at[2] >= at[1] : at[2] <= at[1];
+                return counts ? values[static_cast<size_t>(((one ? 0 : at[0]) * n + at[1]) * n + at[2])] : 0;
+              }));
+    // The residual of the triangle that counts.
+    const auto solution = x.Get();
+    const double eps = t == DType::kF64 ? 0x1p-53 : 0x1p-24;
+    for (int64_t i = 0; i < g * n * m; ++i) {
+      const int64_t q = i / (n * m), r = i / m % n, c = i % m;
+      double sum = 0, size = std::abs(b[i]);
+      for (int64_t k = 0; k < n; ++k) {
+        const bool inside = upper != transpose ? k >= r : k <= r;
+        const int64_t row = transpose ? k : r, column = transpose ? r : k;
+        double v = inside ? values[static_cast<size_t>(((one ? 0 : q) * n + row) * n + column)] : 0;
+        if (k == r && unit) v = 1;
+        sum += v * solution[static_cast<size_t>((q * n + k) * m + c)];
+        size += std::abs(v * solution[static_cast<size_t>((q * n + k) * m + c)]);
+      }
+      ASSERT_LE(std::abs(sum - b[i]), size * static_cast<double>(n + 8) * 2 * eps)
+          << Name(t) << " n " << n << " upper " << upper << " transpose " << transpose;
+    }
+    ExpectGuards({&a, &b, &x, &copy});
+  }
+  RandomTensor b(DType::kF32, {3, 2}, rng_), a(DType::kF32, {3, 3}, rng_), wide(DType::kF32, {3, 4}, rng_);
+  ApiTensor x(DType::kF32, {3, 2}), m(DType::kF32, {3, 3});
+  ExpectRefused(CALL(aclnnTriangularSolve, b, wide, true, false, false, x, m), 161002, {"A has shape [3,4]"});
+  ExpectRefused(CALL(aclnnTriangularSolve, b, a, true, false, false, m, x), 161002,
+                {"xOut has shape [3,3]", "[3,2]"});
 }
 
 TEST_F(Products, TransMatmulWeightKeepsTheValues) {
