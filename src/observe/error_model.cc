@@ -10,9 +10,10 @@ namespace {
 // Operators that move elements: the error tensor moves along.
 bool Moves(std::string_view op) {
   static const std::set<std::string_view> kOps = {
-      "Transpose", "Reshape",      "Flatten",      "Squeeze",  "Unsqueeze", "Concat",
-      "Split",     "Slice",        "Expand",       "Tile",     "Pad",       "Gather",
-      "GatherND",  "DepthToSpace", "SpaceToDepth", "Identity", "Dropout",   "GatherElements"};
+      "Transpose", "Reshape", "Flatten",        "Squeeze",      "Unsqueeze",
+      "Concat",    "Split",   "Slice",          "Expand",       "Tile",
+      "Pad",       "Gather",  "GatherND",       "DepthToSpace", "SpaceToDepth",
+      "Identity",  "Dropout", "GatherElements", "Trilu",        "ReverseSequence"};
   return kOps.count(op) > 0;
 }
 
@@ -23,7 +24,8 @@ bool IsContraction(std::string_view op) {
 // Every output element depends on a whole row of the first operand, and no more strongly than on its largest
 // error.
 bool IsRowOperator(std::string_view op) {
-  return op == "Softmax" || op == "LogSoftmax" || op == "LayerNormalization" || op == "RMSNormalization";
+  return op == "Softmax" || op == "LogSoftmax" || op == "LayerNormalization" || op == "RMSNormalization" ||
+         op == "GroupNormalization" || op == "InstanceNormalization" || op == "LpNormalization";
 }
 
 // Outputs are bounded combinations of the window: errors combine as the values do.

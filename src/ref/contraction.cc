@@ -246,8 +246,32 @@ Status ConvTranspose(Call& c) {
   return OkStatus();
 }
 
-constexpr Entry kTable[] = {
-    {"MatMul", MatMul}, {"Gemm", Gemm}, {"Conv", Conv}, {"ConvTranspose", ConvTranspose}};
+// Both operands less their zero points: one value, or one per row of A and per column of B.
+Status MatMulInteger(Call& c) {
+  Tensor operands[2] = {c.in(0), c.in(1)};
+  for (int k = 0; k < 2; ++k) {
+    Tensor& t = operands[k];
+    if (!c.has(2 + k)) continue;
+    const Tensor& zero = c.in(2 + k);
+    const int64_t cols = t.dims.back(), rows = t.dims.rank() > 1 ? t.dims[t.dims.rank() - 2] : 1;
+    for (int64_t i = 0; i < t.size(); ++i) {
+      const int64_t at = zero.size() == 1 ? 0 : k == 0 ? i / cols % rows : i % cols;
+      t.v[i] -= zero.v[at];
+    }
+  }
+  const Tensor* const inputs[] = {&operands[0], &operands[1]};
+  Call product = c;
+  product.inputs = inputs;
+  OPSNN_RETURN_IF_ERROR(MatMul(product));
+  c.outputs = std::move(product.outputs);
+  return OkStatus();
+}
+
+constexpr Entry kTable[] = {{"MatMulInteger", MatMulInteger},
+                            {"MatMul", MatMul},
+                            {"Gemm", Gemm},
+                            {"Conv", Conv},
+                            {"ConvTranspose", ConvTranspose}};
 
 }  // namespace
 

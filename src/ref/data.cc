@@ -232,6 +232,33 @@ Status SpaceToDepth(Call& c) {
   return OkStatus();
 }
 
+Status Trilu(Call& c) {
+  Tensor y = c.in(0);
+  const int rank = y.dims.rank();
+  const int64_t k = c.has(1) ? static_cast<int64_t>(c.in(1).v[0]) : 0;
+  const bool upper = c.attrs->Int("upper", 1);
+  const int64_t rows = y.dims[rank - 2], cols = y.dims[rank - 1];
+  for (int64_t i = 0; i < y.size(); ++i) {
+    const int64_t diagonal = i % cols - i / cols % rows;
+    if (upper ? diagonal < k : diagonal > k) y.v[i] = 0;
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+Status ReverseSequence(Call& c) {
+  const Tensor& x = c.in(0);
+  const int64_t time = c.attrs->Int("time_axis", 0), batch = c.attrs->Int("batch_axis", 1);
+  const std::vector<int64_t> lengths = Ints(c.in(1));
+  c.outputs.push_back(Map(x, x.dims, 0, [&](const auto& index, auto& from) {
+    from = index;
+    const int64_t n = lengths[static_cast<size_t>(index[batch])];
+    if (index[time] < n) from[time] = n - 1 - index[time];
+    return true;
+  }));
+  return OkStatus();
+}
+
 constexpr Entry kTable[] = {{"Transpose", Transpose},
                             {"Reshape", Reshape},
                             {"Flatten", Reshape},
@@ -248,7 +275,9 @@ constexpr Entry kTable[] = {{"Transpose", Transpose},
                             {"ConstantOfShape", ConstantOfShape},
                             {"Range", Range},
                             {"DepthToSpace", DepthToSpace},
-                            {"SpaceToDepth", SpaceToDepth}};
+                            {"SpaceToDepth", SpaceToDepth},
+                            {"Trilu", Trilu},
+                            {"ReverseSequence", ReverseSequence}};
 
 }  // namespace
 

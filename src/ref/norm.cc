@@ -98,11 +98,60 @@ Status BatchNormalization(Call& c) {
   return OkStatus();
 }
 
+// (x - mean) / sqrt(var + eps) * scale + bias over neighbouring channels of an image; scale and bias have one
+// value per channel or per group.
+Status NormGroups(Call& c, int64_t groups) {
+  Tensor y = c.in(0);
+  const double eps = c.attrs->Float("epsilon", 1e-5);
+  const int64_t channels = y.dims[1], rows = y.dims[0] * groups;
+  const int64_t n = rows > 0 ? y.size() / rows : 0, per_channel = n * groups / std::max<int64_t>(channels, 1);
+  for (int64_t r = 0; r < rows && n > 0; ++r) {
+    double* row = y.v.data() + r * n;
+    double mean = 0, var = 0;
+    for (int64_t i = 0; i < n; ++i) mean += row[i];
+    mean /= static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i) var += (row[i] - mean) * (row[i] - mean);
+    const double inv = 1 / std::sqrt(var / static_cast<double>(n) + eps);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t group = r % groups, channel = group * (channels / groups) + i / per_channel;
+      const int64_t at = c.in(1).size() == channels ? channel : group;
+      row[i] = (row[i] - mean) * inv * c.in(1).v[at] + c.in(2).v[at];
+    }
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+Status GroupNormalization(Call& c) { return NormGroups(c, c.attrs->Int("num_groups", 1)); }
+Status InstanceNormalization(Call& c) { return NormGroups(c, c.in(0).dims[1]); }
+
+// x / (sum |x|^p)^(1/p); a row of zeros stays.
+Status LpNormalization(Call& c) {
+  Tensor y = c.in(0);
+  const bool l1 = c.attrs->Int("p", 2) == 1;
+  if (y.size() > 0) {
+    Lines(y.dims, NormAxis(c.attrs->Int("axis", -1), y.dims.rank()),
+          [&](int64_t at, int64_t stride, int64_t n) {
+            double sum = 0;
+            for (int64_t i = 0; i < n; ++i) {
+              const double v = y.v[at + i * stride];
+              sum += l1 ? std::fabs(v) : v * v;
+            }
+            const double norm = l1 ? sum : std::sqrt(sum);
+            for (int64_t i = 0; i < n && norm != 0; ++i) y.v[at + i * stride] /= norm;
+          });
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
 constexpr Entry kTable[] = {{"Softmax", Softmax<false>},
                             {"LogSoftmax", Softmax<true>},
                             {"LayerNormalization", LayerNorm<false>},
                             {"RMSNormalization", LayerNorm<true>},
-                            {"BatchNormalization", BatchNormalization}};
+                            {"BatchNormalization", BatchNormalization},
+                            {"GroupNormalization", GroupNormalization},
+                            {"InstanceNormalization", InstanceNormalization},
+                            {"LpNormalization", LpNormalization}};
 
 }  // namespace
 
