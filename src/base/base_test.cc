@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/dtype.h"
@@ -61,6 +64,29 @@ TEST(Buffer, AlignmentMovesAndImpossibleSizes) {
   }
   EXPECT_FALSE(AlignedBuffer(SIZE_MAX));
   EXPECT_FALSE(AlignedBuffer(SIZE_MAX / 2));
+}
+
+// Freed blocks are used again, never for two owners at once.
+TEST(Buffer, BlocksHaveOneOwner) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([t, &wrong] {
+      std::vector<AlignedBuffer> held(4);
+      for (uint32_t i = 0, r = static_cast<uint32_t>(t); i < 300; ++i) {
+        r = r * 1664525u + 1013904223u;
+        const size_t bytes = (64u << 10) + (r >> 8) % (3u << 20);
+        AlignedBuffer& b = held[i % held.size()];
+        b = AlignedBuffer(bytes);
+        wrong += reinterpret_cast<uintptr_t>(b.data()) % kAlignment != 0;
+        for (size_t at : {size_t{0}, bytes - 1}) b.as<char>()[at] = static_cast<char>('a' + t);
+        for (const AlignedBuffer& other : held)
+          if (other)
+            wrong += other.as<char>()[0] != 'a' + t || other.as<char>()[other.bytes() - 1] != 'a' + t;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Toml, FlattensValues) {

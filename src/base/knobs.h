@@ -29,12 +29,14 @@ struct Knobs {
   double l1_reserve = 0.0;       // OPSNN_L1_RESERVE in [0, 0.9]: share of L1 the planner leaves alone
   int64_t min_tile_k = 0;        // OPSNN_MIN_TILE_K, 0 = none
   double fuse_threshold = 0.0;   // OPSNN_FUSE_THRESHOLD: benefit needed, as a share of the split time, [0, 1]
-  int64_t plan_cache_bytes = 8 << 20;  // OPSNN_PLAN_CACHE_BYTES
-  int64_t memory_limit = 0;            // OPSNN_MEMORY_LIMIT bytes, 0 = what the machine has
-  std::string verbose;                 // OPSNN_VERBOSE: comma-separated of plan, trace, graph
-  std::string log_level = "warn";      // OPSNN_LOG = trace|debug|info|warn|error|off
-  bool strict = false;                 // OPSNN_STRICT=1: a fallback is an error
-  int num_devices = 1;                 // OPSNN_NUM_DEVICES: devices that the runtime shows, 1..64
+  int64_t plan_cache_bytes = 8 << 20;      // OPSNN_PLAN_CACHE_BYTES
+  int64_t model_cache_bytes = 256 << 20;   // OPSNN_MODEL_CACHE_BYTES: prepared forms, and arenas between runs
+  int64_t weight_cache_bytes = 256 << 20;  // OPSNN_WEIGHT_CACHE_BYTES: packed weights that no form uses now
+  int64_t memory_limit = 0;                // OPSNN_MEMORY_LIMIT bytes, 0 = what the machine has
+  std::string verbose;                     // OPSNN_VERBOSE: comma-separated of plan, trace, graph
+  std::string log_level = "warn";          // OPSNN_LOG = trace|debug|info|warn|error|off
+  bool strict = false;                     // OPSNN_STRICT=1: a fallback is an error
+  int num_devices = 1;                     // OPSNN_NUM_DEVICES: devices that the runtime shows, 1..64
 };
 
 // Reads environment and config file once; later calls return the same Status.

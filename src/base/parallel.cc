@@ -12,6 +12,7 @@
 
 #include "base/cpu_count.h"
 #include "base/knobs.h"
+#include "base/pool_awake.h"
 
 namespace opsnn {
 namespace {
@@ -40,6 +41,8 @@ void SetFloatControl([[maybe_unused]] uint32_t v) {
   __builtin_ia32_ldmxcsr(v);
 #endif
 }
+
+std::atomic<int> g_keep_awake{0};  // KeepPoolAwake objects alive
 
 thread_local bool tls_inside = false;  // in the body of a ParallelFor
 thread_local int tls_limit = 0;        // 0 = none
@@ -121,10 +124,15 @@ class Pool {
   static bool IsNew(uint64_t gate, uint64_t last_job) { return (gate & kOpen) && (gate >> 32) != last_job; }
 
   void AwaitJob(uint64_t last_job) {
-    const auto deadline = std::chrono::steady_clock::now() + kSpin;
+    auto deadline = std::chrono::steady_clock::now() + kSpin;
     for (int i = 1; !IsNew(gate_.load(std::memory_order_relaxed), last_job); ++i) {
       Pause();
       if (i % kPausesPerClockRead == 0 && std::chrono::steady_clock::now() > deadline) {
+        if (g_keep_awake.load(std::memory_order_relaxed) > 0) {
+          sched_yield();
+          deadline = std::chrono::steady_clock::now() + kSpin;
+          continue;
+        }
         std::unique_lock<std::mutex> lock(mutex_);
         // Announced before the last look at the gate; TryRun opens the gate before it looks for sleepers.
         sleepers_.fetch_add(1, std::memory_order_seq_cst);
@@ -178,6 +186,8 @@ void ForgetPool() {
   static std::atomic<Pool*> abandoned;  // still reachable, so that leak checkers of the child stay quiet
   abandoned.store(g_pool.exchange(nullptr));
   g_allowed.store(0);
+  g_keep_awake.store(
+      0);  // the threads that asked for it stayed in the parent, except perhaps the one that forked
 }
 
 Pool& ThePool() {
@@ -202,6 +212,9 @@ int NumThreads() {
 }
 
 void SetNumThreads(int n) { g_threads.store(std::max(n, 0), std::memory_order_relaxed); }
+
+KeepPoolAwake::KeepPoolAwake() { g_keep_awake.fetch_add(1, std::memory_order_relaxed); }
+KeepPoolAwake::~KeepPoolAwake() { g_keep_awake.fetch_sub(1, std::memory_order_relaxed); }
 
 ScopedThreadLimit::ScopedThreadLimit(int limit) : saved_(tls_limit) { tls_limit = std::max(limit, 1); }
 ScopedThreadLimit::~ScopedThreadLimit() { tls_limit = saved_; }

@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "base/cpu_count.h"
+#include "base/pool_awake.h"
 
 namespace opsnn {
 namespace {
@@ -66,6 +68,21 @@ TEST_F(ParallelTest, SleepersWakeUp) {
     });
     ASSERT_TRUE(met);
   }
+}
+
+TEST_F(ParallelTest, KeptAwakeTheyStillWorkAndSleepLater) {
+  std::atomic<int64_t> sum{0};
+  for (int round = 0; round < 3; ++round) {
+    const KeepPoolAwake awake;
+    for (int i = 0; i < 20; ++i) {
+      ParallelFor(8, [&](int64_t k, int) { sum += k; });
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+  EXPECT_EQ(sum, 3 * 20 * 28);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ParallelFor(8, [&](int64_t k, int) { sum += k; });
+  EXPECT_EQ(sum, 3 * 20 * 28 + 28);
 }
 
 TEST_F(ParallelTest, NestingRunsInline) {
