@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "graph/call.h"
+#include "graph/ir/known_ops.h"
 #include "tensor/limits.h"
 
 namespace opsnn::graph {
 namespace {
 
 // Operators that read their input's shape only.
-bool ReadsShapeOnly(const op::OpDef& op) { return op.name == "Shape" || op.name == "Size"; }
+bool ReadsShapeOnly(const op::OpDef& op) { return &op == Known().Shape || &op == Known().Size; }
 
 bool Computable(const Graph& g, const Node& n, const InferOptions& o) {
   size_t in_bytes = 0;

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "graph/call.h"
+#include "graph/ir/known_ops.h"
 
 namespace opsnn::graph {
 namespace {
@@ -42,7 +43,7 @@ size_t Place(std::vector<Block>& blocks, const std::vector<int>& order) {
 
 // A pointwise node may write over an operand that dies in it; kernels promise that for equal views.
 bool ComputesInPlace(const Node& n) {
-  return n.op->program != nullptr || (n.op->name == "Program" && n.attrs.Int("row_rank", 0) == 0);
+  return n.op->program != nullptr || (n.op == Known().Program && n.attrs.Int("row_rank", 0) == 0);
 }
 
 class Planner {
@@ -79,8 +80,9 @@ class Planner {
     return static_cast<int>(plan_.buffers.size()) - 1;
   }
 
-  void Join(int buffer, ValueId v, int step) {
+  void Join(int buffer, ValueId v, int step, size_t offset = 0) {
     plan_.buffer_of[v] = buffer;
+    plan_.offset_of[v] = offset;
     members_[buffer].push_back(v);
     Buffer& b = plan_.buffers[buffer];
     b.last = std::max({b.last, step, std::min(last_use_[v], steps())});
@@ -88,6 +90,7 @@ class Planner {
 
   void AssignBuffers() {
     plan_.buffer_of.assign(g_.values.size(), -1);
+    plan_.offset_of.assign(g_.values.size(), 0);
     for (size_t i = 0; i < g_.inputs.size(); ++i) {
       const int b = NewBuffer(BufferKind::kInput, g_.inputs[i], 0);
       plan_.buffers[b].index = static_cast<int>(i);
@@ -100,26 +103,60 @@ class Planner {
       plan_.buffers[b].constant = id;
       Join(b, id, 0);
     }
+    FindWholes();
     for (int i = 0; i < steps(); ++i) {
       const Node& n = g_.nodes[i];
-      for (size_t o = 0; o < n.outputs.size(); ++o) {
-        const ValueId v = n.outputs[o];
-        if (v == kNoValue) continue;
-        int b = -1;
-        if (o == 0 && is_view_[i]) {
-          b = plan_.buffer_of[n.inputs[0]], ++plan_.views;
-        } else if (o == 0 && ComputesInPlace(n)) {
-          b = InPlaceBuffer(n, i);
-          if (b >= 0) ++plan_.in_place;
-        }
-        Join(b >= 0 ? b : NewBuffer(BufferKind::kArena, v, i), v, i);
-      }
+      for (size_t o = 0; o < n.outputs.size(); ++o)
+        if (n.outputs[o] != kNoValue) AssignOutput(n, i, o);
     }
   }
 
-  // A buffer that node i may overwrite: one of its operands, equal in shape, layout and dtype to the output,
-  // all of whose values are dead after it, and which no other operand reads under another shape.
-  int InPlaceBuffer(const Node& n, int step) const {
+  size_t PartOffset(ValueId v) const {
+    return static_cast<size_t>(g_.values[v].offset) * SizeOf(g_.values[v].desc.dtype);
+  }
+
+  // Which values are written as parts of a later node's output.
+  void FindWholes() {
+    whole_.assign(g_.values.size(), kNoValue);
+    for (const Node& n : g_.nodes)
+      if (n.aliasing == Aliasing::kInputsAreParts)
+        for (ValueId v : n.inputs) whole_[v] = n.outputs[0];
+  }
+
+  // The buffer of a value that is written in parts starts with the first of them.
+  int WholeBuffer(ValueId whole, int step) {
+    if (plan_.buffer_of[whole] < 0) Join(NewBuffer(BufferKind::kArena, whole, step), whole, step);
+    return plan_.buffer_of[whole];
+  }
+
+  void AssignOutput(const Node& n, int step, size_t o) {
+    const ValueId v = n.outputs[o];
+    if (n.aliasing == Aliasing::kInputsAreParts) {  // its buffer came with the first part
+      ++plan_.views;
+      return;
+    }
+    if (whole_[v] != kNoValue) {
+      Join(WholeBuffer(whole_[v], step), v, step, PartOffset(v));
+      return;
+    }
+    if (is_view_[step] && (o == 0 || n.aliasing == Aliasing::kOutputsAreParts)) {
+      ++plan_.views;
+      const ValueId x = n.inputs[0];
+      const size_t part = n.aliasing == Aliasing::kOutputsAreParts ? PartOffset(v) : 0;
+      Join(plan_.buffer_of[x], v, step, plan_.offset_of[x] + part);
+      return;
+    }
+    if (const ValueId x = o == 0 && ComputesInPlace(n) ? InPlaceOperand(n, step) : kNoValue; x != kNoValue) {
+      ++plan_.in_place;
+      Join(plan_.buffer_of[x], v, step, plan_.offset_of[x]);
+      return;
+    }
+    Join(NewBuffer(BufferKind::kArena, v, step), v, step);
+  }
+
+  // A value that node i may overwrite: one of its operands, equal in shape, layout and dtype to the output,
+  // all of whose buffer is dead after it, and which no other operand reads under another shape.
+  ValueId InPlaceOperand(const Node& n, int step) const {
     const op::TensorDesc& out = g_.values[n.outputs[0]].desc;
     for (ValueId v : n.inputs) {
       if (v == kNoValue || !SameView(g_.values[v].desc, out)) continue;
@@ -128,11 +165,12 @@ class Planner {
       const bool dies = std::all_of(members_[b].begin(), members_[b].end(),
                                     [&](ValueId m) { return last_use_[m] <= step; });
       const bool alone = std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId o) {
-        return o == kNoValue || plan_.buffer_of[o] != b || SameView(g_.values[o].desc, out);
+        return o == kNoValue || plan_.buffer_of[o] != b ||
+               (SameView(g_.values[o].desc, out) && plan_.offset_of[o] == plan_.offset_of[v]);
       });
-      if (dies && alone) return b;
+      if (dies && alone) return v;
     }
-    return -1;
+    return kNoValue;
   }
 
   static bool SameView(const op::TensorDesc& a, const op::TensorDesc& b) {
@@ -145,11 +183,13 @@ class Planner {
   void AssignOutputs() {
     for (size_t i = 0; i < g_.outputs.size(); ++i) {
       Buffer& b = plan_.buffers[plan_.buffer_of[g_.outputs[i]]];
-      if (b.kind == BufferKind::kArena && b.bytes == StoredBytes(g_.values[g_.outputs[i]].desc)) {
+      const ValueId v = g_.outputs[i];
+      if (b.kind == BufferKind::kArena && b.bytes == StoredBytes(g_.values[v].desc) &&
+          plan_.offset_of[v] == 0) {
         b.kind = BufferKind::kOutput;
         b.index = static_cast<int>(i);
       } else {
-        plan_.output_copies.emplace_back(g_.outputs[i], static_cast<int>(i));
+        plan_.output_copies.emplace_back(v, static_cast<int>(i));
       }
     }
   }
@@ -203,18 +243,20 @@ class Planner {
   MemoryPlan plan_;
   std::vector<int> last_use_;                  // by value; -1: never read
   std::vector<std::vector<ValueId>> members_;  // by buffer
+  std::vector<ValueId> whole_;                 // by value: what it is written into as a part, or kNoValue
 };
 
 }  // namespace
 
 bool CanAlias(const Graph& g, const Node& n) {
+  if (n.aliasing != Aliasing::kNone) return true;
   if (n.outputs.size() != 1 || n.inputs.empty() || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue)
     return false;
   const op::TensorDesc& x = g.values[n.inputs[0]].desc;
   const op::TensorDesc& y = g.values[n.outputs[0]].desc;
   if (x.dtype != y.dtype || !x.IsContiguous() || !y.IsContiguous()) return false;
   if (n.op->is_view) return x.layout == Layout() && y.layout == Layout();
-  if (n.op->name != "TransData" || x.dims.rank() != 4) return false;
+  if (n.op != Known().TransData || x.dims.rank() != 4) return false;
   // Blocked and plain order agree where there is one pixel per image and no padded channel. A single image
   // may be read from blocked to plain even with padding: it lies behind the real channels.
   const bool one_pixel = x.dims[2] == 1 && x.dims[3] == 1;

@@ -33,6 +33,7 @@ struct Buffer {
 struct MemoryPlan {
   std::vector<Buffer> buffers;
   std::vector<int> buffer_of;                          // by value; -1: not used
+  std::vector<size_t> offset_of;                       // by value: bytes from the start of its buffer
   std::vector<size_t> workspace_offset;                // by step
   std::vector<std::pair<ValueId, int>> output_copies;  // outputs that share bytes with something else: copied
   size_t arena_bytes = 0;                              // the printed peak
@@ -42,11 +43,11 @@ struct MemoryPlan {
   std::string strategy;                                // the placement order that won
 };
 
-// `workspace[i]` is what node i needs while it runs, `runs[i]` is false for nodes that are views of their
-// input. The graph is in topological order and its nodes run in that order.
+// `workspace[i]` is what node i needs while it runs, `is_view[i]` is true for nodes that run
+// nothing. The graph is in topological order and its nodes run in that order.
 MemoryPlan PlanMemory(const Graph& g, const std::vector<size_t>& workspace, const std::vector<bool>& is_view);
 
-// May this node be a view of its input 0: same bytes in the same order?
+// Does nothing have to run for this node: is its result the same bytes as its operand?
 bool CanAlias(const Graph& g, const Node& n);
 
 }  // namespace opsnn::graph

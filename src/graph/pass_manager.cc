@@ -14,6 +14,7 @@ constexpr Pass kLoadPasses[] = {
     {"conv_bn_folding", true, true, ConvBnFolding},
     {"hardswish", true, true, HardSwish},
     {"swish", true, true, Swish},
+    {"softplus", true, true, Softplus},
     {"gelu", true, true, Gelu},
     {"layernorm", true, true, LayerNorm},
     {"transposed_conv", true, true, TransposedConv},
@@ -28,8 +29,10 @@ constexpr Pass kPreparePasses[] = {
     {"dead_code", false, false, DeadCode},
     {"epilogue_fusion", true, false, EpilogueFusion},
     {"pointwise_chain", true, false, PointwiseChain},
+    {"row_chain", true, false, RowChain},
     {"layout", false, false, AssignLayouts},
     {"transdata_merge", false, false, TransDataMerge},
+    {"parts_in_place", true, false, PartsInPlace},
 };
 
 struct PassFault {

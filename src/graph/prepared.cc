@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/knobs.h"
+#include "base/pool_awake.h"
 #include "graph/available_memory.h"
 #include "graph/call.h"
 #include "graph/session.h"
@@ -19,16 +20,24 @@ ConstTensor ToLogical(const void* data, const op::TensorDesc& d) {
   if (!t->ok()) return nullptr;
   const size_t size = SizeOf(d.dtype);
   const char* from = static_cast<const char*>(data);
-  if (d.layout.format != Format::kNC1HWC0) {
-    if (t->bytes()) std::memcpy(t->data(), from, t->bytes());
-    return t;
-  }
-  const int64_t c0 = d.layout.c0, c1 = (d.dims[1] + c0 - 1) / c0, pixels = d.dims[2] * d.dims[3];
   char* to = t->as<char>();
-  for (int64_t n = 0; n < d.dims[0]; ++n)
-    for (int64_t c = 0; c < d.dims[1]; ++c)
-      for (int64_t p = 0; p < pixels; ++p, to += size)
-        std::memcpy(to, from + (((n * c1 + c / c0) * pixels + p) * c0 + c % c0) * size, size);
+  if (d.layout.format == Format::kNC1HWC0) {
+    const int64_t c0 = d.layout.c0, c1 = (d.dims[1] + c0 - 1) / c0, pixels = d.dims[2] * d.dims[3];
+    for (int64_t n = 0; n < d.dims[0]; ++n)
+      for (int64_t c = 0; c < d.dims[1]; ++c)
+        for (int64_t p = 0; p < pixels; ++p, to += size)
+          std::memcpy(to, from + (((n * c1 + c / c0) * pixels + p) * c0 + c % c0) * size, size);
+  } else if (d.IsContiguous()) {
+    if (t->bytes()) std::memcpy(to, from, t->bytes());
+  } else {
+    Dims at = Dims::Filled(d.dims.rank(), 0);
+    for (int64_t i = t->size(); i > 0; --i, to += size) {
+      int64_t offset = 0;
+      for (int k = 0; k < at.rank(); ++k) offset += at[k] * d.strides[k];
+      std::memcpy(to, from + offset * static_cast<int64_t>(size), size);
+      for (int k = at.rank() - 1; k >= 0 && ++at[k] == d.dims[k]; --k) at[k] = 0;
+    }
+  }
   return t;
 }
 
@@ -73,34 +82,76 @@ Status CheckTotal(const Graph& g, const std::vector<size_t>& workspace) {
 std::shared_ptr<const void> WeightPacks::GetOrMake(const ConstTensor& constant, const std::string& key,
                                                    FunctionRef<std::shared_ptr<const void>()> make) {
   const std::lock_guard lock(mutex_);
-  auto [it, fresh] = packs_.try_emplace({constant.get(), key});
-  if (fresh) it->second = {constant, make()};
-  return it->second.data;
+  const auto it = packs_.find({constant.get(), key});
+  if (it != packs_.end()) {
+    ++stats_.hits;
+    it->second.used = ++clock_;
+    return it->second.data;
+  }
+  ++stats_.misses;
+  std::shared_ptr<const void> data = make();
+  // Without memory now there may be some at the next call.
+  if (data) packs_.emplace(std::pair(constant.get(), key), Pack{constant, data, ++clock_});
+  return data;
 }
 
-size_t WeightPacks::bytes() const {
-  const std::lock_guard lock(mutex_);
-  size_t n = 0;
-  for (const auto& [key, pack] : packs_) n += pack.constant->bytes();
-  return n;
+// A constant that only packs hold belonged to a prepared form that is gone; its packs can never be asked for
+// again.
+void WeightPacks::DropOrphans() {
+  for (auto it = packs_.begin(); it != packs_.end();) {
+    auto end = it;
+    long packs = 0;
+    bool idle = true;
+    for (; end != packs_.end() && end->first.first == it->first.first; ++end) {
+      ++packs;
+      idle = idle && end->second.Idle();
+    }
+    if (idle && it->second.constant.use_count() == packs) {
+      stats_.evictions += packs;
+      it = packs_.erase(it, end);
+    } else {
+      it = end;
+    }
+  }
 }
 
-size_t WeightPacks::entries() const {
+void WeightPacks::Trim(size_t idle_bytes) {
   const std::lock_guard lock(mutex_);
-  return packs_.size();
+  DropOrphans();
+  std::vector<Packs::iterator> idle;
+  for (auto it = packs_.begin(); it != packs_.end(); ++it)
+    if (it->second.Idle()) idle.push_back(it);
+  std::sort(idle.begin(), idle.end(), [](auto a, auto b) { return a->second.used > b->second.used; });
+  size_t total = 0;
+  for (const Packs::iterator it : idle) {
+    total += it->second.constant->bytes();
+    if (total <= idle_bytes) continue;
+    ++stats_.evictions;
+    packs_.erase(it);
+  }
+}
+
+CacheStats WeightPacks::stats() const {
+  const std::lock_guard lock(mutex_);
+  CacheStats s = stats_;
+  s.entries = packs_.size();
+  for (const auto& [key, pack] : packs_) s.bytes += pack.constant->bytes();
+  return s;
 }
 
 // ---- planning
 // ----------------------------------------------------------------------------------------------
 
 Result<std::shared_ptr<const Prepared>> Prepared::Make(Graph graph, op::PackCache* packs,
-                                                       std::vector<PassStat> pass_stats) {
+                                                       std::vector<PassStat> pass_stats,
+                                                       std::shared_ptr<ArenaPool> arenas) {
   std::shared_ptr<Prepared> p(new Prepared);
+  p->arenas_ = std::move(arenas);
   p->graph_ = std::move(graph);
   p->pass_stats_ = std::move(pass_stats);
   OPSNN_RETURN_IF_ERROR(p->PlanSteps(packs));
   OPSNN_RETURN_IF_ERROR(p->CheckMemory());
-  OPSNN_RETURN_IF_ERROR(p->Bind());
+  p->Bind();
   return std::shared_ptr<const Prepared>(std::move(p));
 }
 
@@ -132,8 +183,11 @@ Status Prepared::PlanSteps(op::PackCache* packs) {
 
 Status Prepared::CheckMemory() const {
   const size_t need = memory_.arena_bytes + io_bytes_;
-  const size_t limit =
-      GetKnobs().memory_limit > 0 ? static_cast<size_t>(GetKnobs().memory_limit) : AvailableMemory();
+  size_t limit = static_cast<size_t>(GetKnobs().memory_limit);
+  if (limit == 0) {  // buffers that wait for a run are memory this run may have
+    const size_t available = AvailableMemory(), waiting = arenas_->bytes();
+    limit = available > SIZE_MAX - waiting ? SIZE_MAX : available + waiting;
+  }
   if (need <= limit) return OkStatus();
   return Errorf(
       Code::kRuntime,
@@ -146,46 +200,64 @@ Status Prepared::CheckMemory() const {
 void* Prepared::AddressOf(ValueId v) const {
   if (v == kNoValue) return nullptr;
   const Buffer& b = memory_.buffers[memory_.buffer_of[v]];
+  char* base = nullptr;
   switch (b.kind) {
     case BufferKind::kArena:
-      return arena_.as<char>() + b.offset;
+      base = arena_ + b.offset;
+      break;
     case BufferKind::kInput:
-      return io_[b.index];
+      base = static_cast<char*>(io_[b.index]);
+      break;
     case BufferKind::kOutput:
-      return io_[graph_.inputs.size() + b.index];
+      base = static_cast<char*>(io_[graph_.inputs.size() + b.index]);
+      break;
     case BufferKind::kConstant: {
       const Value& c = graph_.values[b.constant];
-      return (c.stored ? c.stored : c.desc.constant)->data();
+      base = (c.stored ? c.stored : c.desc.constant)->as<char>();
+      break;
     }
   }
-  return nullptr;
+  return base + memory_.offset_of[v];
 }
 
-Status Prepared::Bind() {
-  arena_ = AlignedBuffer(memory_.arena_bytes);
-  if (!arena_)
-    return Errorf(Code::kRuntime, "model \"%s\": no memory for an arena of %zu bytes.", graph_.name.c_str(),
-                  memory_.arena_bytes);
+// Constants have their addresses from now on; arena, inputs and outputs get theirs before a run.
+void Prepared::Bind() {
   io_.assign(graph_.inputs.size() + graph_.outputs.size(), nullptr);
   const auto add = [&](ValueId v) {
-    if (v != kNoValue) {
-      const Buffer& b = memory_.buffers[memory_.buffer_of[v]];
-      if (b.kind == BufferKind::kInput || b.kind == BufferKind::kOutput)
-        patches_.push_back({pointers_.size(), b.index, b.kind == BufferKind::kInput});
+    const size_t slot = pointers_.size();
+    pointers_.push_back(nullptr);
+    if (v == kNoValue) return;
+    const Buffer& b = memory_.buffers[memory_.buffer_of[v]];
+    const size_t index = static_cast<size_t>(b.index), offset = memory_.offset_of[v];
+    switch (b.kind) {
+      case BufferKind::kArena:
+        arena_patches_.push_back({slot, 0, b.offset + offset});
+        break;
+      case BufferKind::kInput:
+        io_patches_.push_back({slot, index, offset});
+        break;
+      case BufferKind::kOutput:
+        io_patches_.push_back({slot, graph_.inputs.size() + index, offset});
+        break;
+      case BufferKind::kConstant:
+        pointers_[slot] = AddressOf(v);
+        break;
     }
-    pointers_.push_back(AddressOf(v));
   };
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Node& n = graph_.nodes[steps_[i].node];
-    Range r{pointers_.size(), 0, nullptr};
+  for (const Step& s : steps_) {
+    const Node& n = graph_.nodes[s.node];
+    Range r{pointers_.size(), 0};
     for (ValueId v : n.inputs) add(v);
     r.outputs = pointers_.size();
     for (ValueId v : n.outputs) add(v);
-    if (steps_[i].kernel && steps_[i].kernel->workspace_bytes() > 0)
-      r.workspace = arena_.as<char>() + memory_.workspace_offset[i];
     ranges_.push_back(r);
   }
-  return OkStatus();
+}
+
+void Prepared::Rebase(char* arena) const {
+  if (arena == arena_) return;
+  arena_ = arena;
+  for (const Patch& p : arena_patches_) pointers_[p.slot] = arena + p.offset;
 }
 
 int64_t Prepared::bytes_moved() const {
@@ -222,30 +294,15 @@ void Prepared::PrintTrace(const std::vector<double>& us) const {
   std::fputs(text.c_str(), stderr);
 }
 
-Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<ConstTensor>& feeds,
-                                               const RunOptions& options,
-                                               std::vector<double>* step_us) const {
+Status Prepared::RunSteps(const RunOptions& options, std::vector<double>* step_us) const {
   using Clock = std::chrono::steady_clock;
-  std::vector<ConstTensor> outputs;
-  for (ValueId v : graph_.outputs) {
-    outputs.push_back(std::make_shared<HostTensor>(graph_.values[v].desc.dtype, graph_.values[v].desc.dims));
-    if (!outputs.back()->ok())
-      return Errorf(Code::kRuntime, "no memory for output \"%s\".", graph_.values[v].name.c_str());
-  }
-  const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < feeds.size(); ++i) io_[i] = feeds[i]->data();
-  for (size_t i = 0; i < outputs.size(); ++i) io_[feeds.size() + i] = outputs[i]->data();
-  for (const Patch& p : patches_) pointers_[p.slot] = io_[(p.is_input ? 0 : feeds.size()) + p.index];
-
-  const bool trace = VerboseHas("trace");
-  std::vector<double> traced;
-  if (trace && !step_us) step_us = &traced;
-  if (step_us) step_us->assign(steps_.size(), 0);
+  const KeepPoolAwake awake;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& s = steps_[i];
     if (s.kernel) {
-      const op::RunArgs args{pointers_.data() + ranges_[i].inputs, pointers_.data() + ranges_[i].outputs,
-                             ranges_[i].workspace};
+      const op::RunArgs args{
+          pointers_.data() + ranges_[i].inputs, pointers_.data() + ranges_[i].outputs,
+          s.kernel->workspace_bytes() > 0 ? arena_ + memory_.workspace_offset[i] : nullptr};
       const auto begin = step_us ? Clock::now() : Clock::time_point();
       const Status status = s.kernel->Run(args);
       if (step_us) (*step_us)[i] = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
@@ -253,8 +310,38 @@ Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<ConstTensor>& f
     }
     if (options.capture) OPSNN_RETURN_IF_ERROR(Capture(s, options));
   }
-  for (const auto& [v, index] : memory_.output_copies)
-    if (outputs[index]->bytes()) std::memcpy(outputs[index]->data(), AddressOf(v), outputs[index]->bytes());
+  return OkStatus();
+}
+
+Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<const void*>& feeds,
+                                               const RunOptions& options,
+                                               std::vector<double>* step_us) const {
+  std::vector<ConstTensor> outputs;
+  for (ValueId v : graph_.outputs) {
+    outputs.push_back(std::make_shared<HostTensor>(graph_.values[v].desc.dtype, graph_.values[v].desc.dims));
+    if (!outputs.back()->ok())
+      return Errorf(Code::kRuntime, "no memory for output \"%s\".", graph_.values[v].name.c_str());
+  }
+  const std::lock_guard lock(mutex_);
+  AlignedBuffer arena = arenas_->Take(memory_.arena_bytes);
+  if (!arena)
+    return Errorf(Code::kRuntime, "model \"%s\": no memory for an arena of %zu bytes.", graph_.name.c_str(),
+                  memory_.arena_bytes);
+  Rebase(arena.as<char>());
+  for (size_t i = 0; i < feeds.size(); ++i) io_[i] = const_cast<void*>(feeds[i]);  // never written
+  for (size_t i = 0; i < outputs.size(); ++i) io_[feeds.size() + i] = outputs[i]->data();
+  for (const Patch& p : io_patches_) pointers_[p.slot] = static_cast<char*>(io_[p.io]) + p.offset;
+
+  const bool trace = VerboseHas("trace");
+  std::vector<double> traced;
+  if (trace && !step_us) step_us = &traced;
+  if (step_us) step_us->assign(steps_.size(), 0);
+  const Status status = RunSteps(options, step_us);
+  if (status.ok())
+    for (const auto& [v, index] : memory_.output_copies)
+      if (outputs[index]->bytes()) std::memcpy(outputs[index]->data(), AddressOf(v), outputs[index]->bytes());
+  arenas_->Give(std::move(arena));
+  if (!status.ok()) return status;
   if (trace) PrintTrace(*step_us);
   return outputs;
 }

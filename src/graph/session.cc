@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "graph/call.h"
 #include "graph/infer.h"
@@ -14,6 +15,9 @@ namespace {
 // Inputs that may stand for shapes, axes or scales: at most one dim, and about as many values as a shape with
 // a pad on each side, or a region of interest, has.
 constexpr int64_t kSmallInts = 64, kSmallFloats = 16;
+
+// Graph node, values, kernel and programs of one step, measured on models of convolutions and of products.
+constexpr size_t kBytesPerStep = 8 << 10;
 
 std::string DimsText(const Value& v) {
   if (!v.desc.known_rank) return "[any]";
@@ -49,6 +53,19 @@ void PrintPrepared(const Prepared& p) {
   std::fputs(s.c_str(), stderr);
 }
 
+FeedView View(const HostTensor& t) { return {t.dtype(), t.dims(), t.data()}; }
+
+Status CheckDType(const Value& input, DType got) {
+  if (got == input.desc.dtype) return OkStatus();
+  return InvalidArgument("input \"%s\" has dtype %s; allowed is %s.", input.name.c_str(), Name(got),
+                         Name(input.desc.dtype));
+}
+
+// May the values of this feed be what a shape, an axis or a scale is made from?
+bool IsSmall(const FeedView& f) {
+  return f.dims.rank() <= 1 && NumElements(f.dims) <= (IsFloat(f.dtype) ? kSmallFloats : kSmallInts);
+}
+
 template <typename Map>
 Status CheckNames(const Graph& g, const Map& given) {
   for (const auto& [name, value] : given) {
@@ -76,6 +93,15 @@ Status CheckShape(const Value& v, const Dims& got) {
   return OkStatus();
 }
 
+// Adds the shapes of the values.
+Result<Shapes> AllShapes(Shapes shapes, const Feeds& values) {
+  for (const auto& [name, t] : values) {
+    if (!t) return Errorf(Code::kNull, "input \"%s\" is null.", name.c_str());
+    shapes[name] = t->dims();
+  }
+  return shapes;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::Create(Graph imported, SessionOptions options) {
@@ -90,7 +116,10 @@ Status Session::Load() {
   PassContext c;
   c.fusion = options_.fusion;
   c.policy = options_.policy;
-  return RunPasses(LoadPasses(), options_.passes_off, loaded_, c, &load_stats_);
+  OPSNN_RETURN_IF_ERROR(RunPasses(LoadPasses(), options_.passes_off, loaded_, c, &load_stats_));
+  for (const Value& v : loaded_.values)
+    if (v.desc.constant) shared_constants_.insert(v.desc.constant.get());
+  return OkStatus();
 }
 
 std::vector<const Value*> Session::inputs() const {
@@ -112,15 +141,23 @@ size_t Session::constant_bytes() const {
   return n;
 }
 
-Result<std::vector<Dims>> Session::CheckShapes(const Shapes& shapes) const {
+Result<Session::Key> Session::MakeKey(const Shapes& shapes, const Feeds& values) const {
   OPSNN_RETURN_IF_ERROR(CheckNames(imported_, shapes));
-  std::vector<Dims> dims;
+  Key key;
+  bool any = false;
   for (ValueId v : imported_.inputs) {
-    const Dims& got = shapes.at(imported_.values[v].name);
-    OPSNN_RETURN_IF_ERROR(CheckShape(imported_.values[v], got));
-    dims.push_back(got);
+    const Value& input = imported_.values[v];
+    const Dims& dims = shapes.at(input.name);
+    OPSNN_RETURN_IF_ERROR(CheckShape(input, dims));
+    key.dims.push_back(dims);
+    const auto it = values.find(input.name);
+    if (it != values.end()) OPSNN_RETURN_IF_ERROR(CheckDType(input, it->second->dtype()));
+    const bool small = it != values.end() && IsSmall(View(*it->second));
+    key.values.push_back(small ? it->second : nullptr);
+    any = any || small;
   }
-  return dims;
+  if (!any) key.values.clear();
+  return key;
 }
 
 bool Session::Key::operator==(const Key& o) const {
@@ -156,35 +193,64 @@ Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& pro
   return g;
 }
 
-Result<std::shared_ptr<const Prepared>> Session::PrepareFor(const Key& key) {
-  const auto find = [&] {
-    return std::find_if(cache_.begin(), cache_.end(), [&](const Entry& e) { return e.key == key; });
-  };
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto it = find(); it != cache_.end()) {
-      std::rotate(cache_.begin(), it, it + 1);
-      return cache_.front().prepared;
-    }
-  }
-  std::vector<PassStat> stats;
-  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, device::HostProfile(), &stats));
-  OPSNN_ASSIGN_OR_RETURN(std::shared_ptr<const Prepared> p,
-                         Prepared::Make(std::move(g), &packs_, std::move(stats)));
-  if (VerboseHas("graph")) PrintPrepared(*p);
+// What a prepared form holds by itself: its graph and kernels, and constants folded for its shapes, which may
+// have been packed as well.
+size_t Session::FormBytes(const Prepared& p) const {
+  size_t bytes = p.steps().size() * kBytesPerStep;
+  for (const Value& v : p.graph().values)
+    if (v.desc.constant && !shared_constants_.count(v.desc.constant.get()))
+      bytes += 2 * v.desc.constant->bytes();
+  return bytes;
+}
+
+std::shared_ptr<const Prepared> Session::Keep(const Key& key, std::shared_ptr<const Prepared> p) {
+  std::vector<Entry> dropped;  // freed outside the lock
+  const size_t bytes = FormBytes(*p);
   const std::lock_guard lock(mutex_);
-  if (const auto it = find(); it != cache_.end()) return it->prepared;  // another thread was faster
-  cache_.insert(cache_.begin(), {key, p});
+  for (const Entry& e : cache_)
+    if (e.key == key) return e.prepared;  // another thread was faster
+  cache_.insert(cache_.begin(), {key, p, bytes});
   size_t total = 0, keep = 0;
-  while (keep < cache_.size() &&
-         (keep == 0 || total + cache_[keep].prepared->peak_bytes() <= options_.cache_bytes))
-    total += cache_[keep++].prepared->peak_bytes();
+  while (keep < cache_.size() && (keep == 0 || total + cache_[keep].bytes <= options_.cache_bytes))
+    total += cache_[keep++].bytes;
+  form_stats_.evictions += static_cast<int64_t>(cache_.size() - keep);
+  dropped.assign(std::make_move_iterator(cache_.begin() + static_cast<ptrdiff_t>(keep)),
+                 std::make_move_iterator(cache_.end()));
   cache_.resize(keep);
   return p;
 }
 
+Result<std::shared_ptr<const Prepared>> Session::PrepareFor(const Key& key) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = std::find_if(cache_.begin(), cache_.end(), [&](const Entry& e) { return e.key == key; });
+    if (it != cache_.end()) {
+      ++form_stats_.hits;
+      std::rotate(cache_.begin(), it, it + 1);
+      return cache_.front().prepared;
+    }
+    ++form_stats_.misses;
+  }
+  std::vector<PassStat> stats;
+  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, device::HostProfile(), &stats));
+  OPSNN_ASSIGN_OR_RETURN(std::shared_ptr<const Prepared> p,
+                         Prepared::Make(std::move(g), &packs_, std::move(stats), arenas_));
+  if (VerboseHas("graph")) PrintPrepared(*p);
+  p = Keep(key, std::move(p));
+  packs_.Trim(options_.idle_pack_bytes);
+  return p;
+}
+
+CacheStats Session::form_stats() const {
+  const std::lock_guard lock(mutex_);
+  CacheStats s = form_stats_;
+  s.entries = cache_.size();
+  for (const Entry& e : cache_) s.bytes += e.bytes;
+  return s;
+}
+
 Result<std::shared_ptr<const Prepared>> Session::PrepareForFeeds(Key key,
-                                                                 const std::vector<ConstTensor>& feeds) {
+                                                                 const std::vector<FeedView>& feeds) {
   Status first;
   if (!values_matter_) {
     auto p = PrepareFor(key);
@@ -192,61 +258,100 @@ Result<std::shared_ptr<const Prepared>> Session::PrepareForFeeds(Key key,
     first = p.status();
   }
   bool any = false;
-  for (const ConstTensor& t : feeds) {
-    const bool small =
-        t->dims().rank() <= 1 && t->size() <= (IsFloat(t->dtype()) ? kSmallFloats : kSmallInts);
-    key.values.push_back(small ? t : nullptr);
-    any = any || small;
+  for (const FeedView& f : feeds) {
+    key.values.push_back(nullptr);
+    if (!IsSmall(f)) continue;
+    // The caller may change the tensor after this run: the key keeps its own copy.
+    auto copy = std::make_shared<HostTensor>(f.dtype, f.dims);
+    if (!copy->ok()) return Errorf(Code::kRuntime, "no memory for the value of an input.");
+    if (copy->bytes()) std::memcpy(copy->data(), f.data, copy->bytes());
+    key.values.back() = std::move(copy);
+    any = true;
   }
   if (!any) {
     if (!first.ok()) return first;
     key.values.clear();
     return PrepareFor(key);
   }
-  // The caller may change the tensor after this run: the key keeps its own copy.
-  for (ConstTensor& t : key.values) {
-    if (!t) continue;
-    auto copy = std::make_shared<HostTensor>(t->dtype(), t->dims());
-    if (!copy->ok()) return Errorf(Code::kRuntime, "no memory for the value of an input.");
-    if (t->bytes()) std::memcpy(copy->data(), t->data(), t->bytes());
-    t = std::move(copy);
-  }
   auto p = PrepareFor(key);
   if (p.ok()) values_matter_ = true;
   return p;
 }
 
-Result<std::shared_ptr<const Prepared>> Session::Prepare(const Shapes& shapes) {
-  OPSNN_ASSIGN_OR_RETURN(const std::vector<Dims> dims, CheckShapes(shapes));
-  return PrepareFor({dims, {}});
+template <typename Map>
+Result<std::shared_ptr<Session>> Session::WithFedDefaults(const Map& names) const {
+  std::set<std::string> fed;
+  for (const Graph::Default& d : imported_.defaults)
+    if (names.count(d.as_input.name)) fed.insert(d.as_input.name);
+  if (fed.empty()) return std::shared_ptr<Session>();
+  {
+    const std::lock_guard lock(mutex_);
+    if (fed == fed_defaults_) return with_defaults_;
+  }
+  Graph g = imported_;
+  for (const Graph::Default& d : imported_.defaults) {
+    if (!fed.count(d.as_input.name)) continue;
+    g.values[d.value] = d.as_input;
+    g.inputs.push_back(d.value);
+  }
+  std::erase_if(g.defaults, [&](const Graph::Default& d) { return fed.count(d.as_input.name) != 0; });
+  // Shapes that were inferred with the default.
+  for (Value& v : g.values)
+    if (v.producer >= 0) v.desc.known_rank = false, v.desc.dims = Dims();
+  OPSNN_ASSIGN_OR_RETURN(std::shared_ptr<Session> made, Create(std::move(g), options_));
+  const std::lock_guard lock(mutex_);
+  fed_defaults_ = std::move(fed);
+  with_defaults_ = made;
+  return made;
+}
+
+Result<std::shared_ptr<const Prepared>> Session::Prepare(const Shapes& shapes, const Feeds& values) {
+  OPSNN_ASSIGN_OR_RETURN(const Shapes all, AllShapes(shapes, values));
+  OPSNN_ASSIGN_OR_RETURN(const std::shared_ptr<Session> other, WithFedDefaults(all));
+  if (other) return other->Prepare(all, values);
+  OPSNN_ASSIGN_OR_RETURN(const Key key, MakeKey(all, values));
+  return PrepareFor(key);
 }
 
 Result<std::vector<plan::Decision>> Session::Decide(const Shapes& shapes,
-                                                    const device::DeviceProfile& profile) const {
-  OPSNN_ASSIGN_OR_RETURN(const std::vector<Dims> dims, CheckShapes(shapes));
+                                                    const device::DeviceProfile& profile,
+                                                    const Feeds& values) const {
+  OPSNN_ASSIGN_OR_RETURN(const Shapes all, AllShapes(shapes, values));
+  OPSNN_ASSIGN_OR_RETURN(const std::shared_ptr<Session> other, WithFedDefaults(all));
+  if (other) return other->Decide(all, profile, values);
+  OPSNN_ASSIGN_OR_RETURN(const Key key, MakeKey(all, values));
   std::vector<PassStat> stats;
-  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise({dims, {}}, profile, &stats));
+  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, profile, &stats));
   return std::move(g.decisions);
 }
 
 Result<RunResult> Session::Run(const Feeds& feeds, const RunOptions& options) {
+  FeedViews views;
+  for (const auto& [name, t] : feeds) views[name] = t ? View(*t) : FeedView();
+  return RunViews(views, options);
+}
+
+Result<RunResult> Session::RunViews(const FeedViews& feeds, const RunOptions& options) {
+  OPSNN_ASSIGN_OR_RETURN(const std::shared_ptr<Session> other, WithFedDefaults(feeds));
+  if (other) return other->RunViews(feeds, options);
   OPSNN_RETURN_IF_ERROR(CheckNames(imported_, feeds));
-  std::vector<ConstTensor> in;
-  std::vector<Dims> dims;
+  std::vector<FeedView> in;
+  Key key;
   for (ValueId v : imported_.inputs) {
     const Value& value = imported_.values[v];
-    const ConstTensor& t = feeds.at(value.name);
-    if (!t) return Errorf(Code::kNull, "input \"%s\" is null.", value.name.c_str());
-    if (t->dtype() != value.desc.dtype)
-      return InvalidArgument("input \"%s\" has dtype %s; allowed is %s.", value.name.c_str(),
-                             Name(t->dtype()), Name(value.desc.dtype));
-    OPSNN_RETURN_IF_ERROR(CheckShape(value, t->dims()));
-    in.push_back(t);
-    dims.push_back(t->dims());
+    const FeedView& f = feeds.at(value.name);
+    if (!f.data) return Errorf(Code::kNull, "input \"%s\" is null.", value.name.c_str());
+    OPSNN_RETURN_IF_ERROR(CheckDType(value, f.dtype));
+    OPSNN_RETURN_IF_ERROR(CheckShape(value, f.dims));
+    in.push_back(f);
+    key.dims.push_back(f.dims);
   }
   RunResult r;
-  OPSNN_ASSIGN_OR_RETURN(r.prepared, PrepareForFeeds({std::move(dims), {}}, in));
-  OPSNN_ASSIGN_OR_RETURN(r.outputs, r.prepared->Run(in, options, options.time_nodes ? &r.step_us : nullptr));
+  OPSNN_ASSIGN_OR_RETURN(r.prepared, PrepareForFeeds(std::move(key), in));
+  std::vector<const void*> data;
+  for (const FeedView& f : in) data.push_back(f.data);
+  OPSNN_ASSIGN_OR_RETURN(r.outputs,
+                         r.prepared->Run(data, options, options.time_nodes ? &r.step_us : nullptr));
   return r;
 }
 

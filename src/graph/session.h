@@ -4,10 +4,14 @@
 // decomposed activations and norms recognised. Preparing for concrete input shapes then takes a few
 // milliseconds and no compilation: shapes are inferred (folding shape arithmetic by running it), edges are
 // put before the judge and fused, layouts assigned, every node planned to a kernel, memory laid out. Prepared
-// forms are kept in a byte-bounded LRU; packed weights are kept once per session and shared by all of them.
+// forms are kept in a byte-bounded LRU; packed weights and the memory for activations are kept once per
+// session and shared by all of them.
 //
 // A model may compute shapes from values that are fed (a target size, an axis). Where planning turns out to
 // need them, the values of small inputs become part of what is prepared for, like shapes.
+//
+// An initialiser that the model also lists as an input is a constant until a caller feeds it; then a second
+// session takes over in which it is an input.
 //
 // Run may be called from several threads; runs of one prepared form queue behind each other.
 #ifndef OPSNN_GRAPH_SESSION_H_
@@ -18,7 +22,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/knobs.h"
@@ -33,10 +39,20 @@ struct SessionOptions {
   FusionMode fusion = GetKnobs().fusion;
   NumericsPolicy policy = GetKnobs().policy;
   std::string passes_off = GetKnobs().fusion_off;  // comma-separated names; unknown ones are an error
-  size_t cache_bytes = size_t{1} << 30;            // of all prepared forms together; the newest always stays
+  // Of all prepared forms together, and of buffers that wait for a run; the newest of either always stays.
+  size_t cache_bytes = static_cast<size_t>(GetKnobs().model_cache_bytes);
+  size_t idle_pack_bytes = static_cast<size_t>(GetKnobs().weight_cache_bytes);  // no prepared form uses them
+};
+
+// A contiguous tensor of the caller's; read during the run only.
+struct FeedView {
+  DType dtype = DType::kF32;
+  Dims dims;
+  const void* data = nullptr;
 };
 
 using Feeds = std::map<std::string, ConstTensor>;
+using FeedViews = std::map<std::string, FeedView>;
 using Shapes = std::map<std::string, Dims>;
 
 struct RunOptions {
@@ -61,46 +77,65 @@ class Session {
 
   // Plans for these shapes (every input by name), or returns the plan made before. An error names input, what
   // was given and what is allowed; or the node that does not accept these shapes.
-  Result<std::shared_ptr<const Prepared>> Prepare(const Shapes& shapes);
+  // `values` are feeds whose values shapes are computed from (they also give the shape of their input).
+  Result<std::shared_ptr<const Prepared>> Prepare(const Shapes& shapes, const Feeds& values = {});
   Result<RunResult> Run(const Feeds& feeds, const RunOptions& options = {});
-  // One decision per edge that could fuse, for any device; plans nothing.
-  Result<std::vector<plan::Decision>> Decide(const Shapes& shapes,
-                                             const device::DeviceProfile& profile) const;
+  Result<RunResult> RunViews(const FeedViews& feeds, const RunOptions& options = {});
+  // One decision per edge that could fuse, for any device; plans nothing. `values` as for Prepare.
+  Result<std::vector<plan::Decision>> Decide(const Shapes& shapes, const device::DeviceProfile& profile,
+                                             const Feeds& values = {}) const;
 
   const Graph& imported() const { return imported_; }  // as read, before any pass
   const Graph& loaded() const { return loaded_; }      // after the passes of loading
   const std::vector<PassStat>& load_stats() const { return load_stats_; }
   const SessionOptions& options() const { return options_; }
-  size_t weight_bytes() const { return packs_.bytes(); }  // packed weights held now
-  size_t constant_bytes() const;                          // constants of the loaded graph
+  size_t weight_bytes() const { return packs_.stats().bytes; }  // packed weights held now
+  CacheStats form_stats() const;                                // prepared forms
+  CacheStats pack_stats() const { return packs_.stats(); }      // packed weights
+  size_t arena_bytes() const { return arenas_->bytes(); }       // memory for activations, between runs
+  size_t constant_bytes() const;                                // constants of the loaded graph
 
  private:
   Session(Graph imported, SessionOptions options)
-      : imported_(std::move(imported)), options_(std::move(options)) {}
+      : imported_(std::move(imported)),
+        options_(std::move(options)),
+        arenas_(std::make_shared<ArenaPool>(options_.cache_bytes)) {}
   Status Load();
-  Result<std::vector<Dims>> CheckShapes(const Shapes& shapes) const;
   // What a prepared form is for: a shape per input, and the values that planning may rely on (else null).
   struct Key {
     std::vector<Dims> dims;
     std::vector<ConstTensor> values;
     bool operator==(const Key& o) const;
   };
+  Result<Key> MakeKey(const Shapes& shapes, const Feeds& values) const;
   Result<Graph> Optimise(const Key& key, const device::DeviceProfile& profile,
                          std::vector<PassStat>* stats) const;
   Result<std::shared_ptr<const Prepared>> PrepareFor(const Key& key);
-  Result<std::shared_ptr<const Prepared>> PrepareForFeeds(Key key, const std::vector<ConstTensor>& feeds);
+  Result<std::shared_ptr<const Prepared>> PrepareForFeeds(Key key, const std::vector<FeedView>& feeds);
 
   Graph imported_, loaded_;
   SessionOptions options_;
   std::vector<PassStat> load_stats_;
   WeightPacks packs_;
+  std::shared_ptr<ArenaPool> arenas_;
+  std::unordered_set<const HostTensor*> shared_constants_;  // of loaded_: they cost a prepared form nothing
 
   struct Entry {
     Key key;
     std::shared_ptr<const Prepared> prepared;
+    size_t bytes;
   };
-  std::mutex mutex_;                        // guards cache_
-  std::vector<Entry> cache_;                // newest first
+  size_t FormBytes(const Prepared& p) const;
+  std::shared_ptr<const Prepared> Keep(const Key& key, std::shared_ptr<const Prepared> p);
+  // The session in which those defaults among `names` are inputs; null where there are none.
+  template <typename Map>
+  Result<std::shared_ptr<Session>> WithFedDefaults(const Map& names) const;
+
+  mutable std::mutex mutex_;  // guards what follows
+  CacheStats form_stats_;
+  std::vector<Entry> cache_;                    // newest first
+  mutable std::set<std::string> fed_defaults_;  // of the last such session
+  mutable std::shared_ptr<Session> with_defaults_;
   std::atomic<bool> values_matter_{false};  // planning failed without the values of small inputs
 };
 

@@ -101,7 +101,7 @@ TEST(Session, ForgetsTheFormsLeastUsed) {
   GraphMaker m;
   m.Out(m.Op("Softmax", {m.Op("Softmax", {m.In("x", {kUnknownDim, 256})})}));
   SessionOptions o = Mode(FusionMode::kAuto);
-  o.cache_bytes = 20 << 10;  // each form needs an arena of 1 KiB per row
+  o.cache_bytes = 40 << 10;  // two forms of two steps
   auto s = Session::Create(m.graph(), o);
   ASSERT_TRUE(s.ok());
   std::vector<std::weak_ptr<const Prepared>> forms;
@@ -112,8 +112,15 @@ TEST(Session, ForgetsTheFormsLeastUsed) {
     forms.push_back(*p);
   }
   EXPECT_TRUE(forms[0].expired());  // 8 rows: gave way to 10
-  EXPECT_TRUE(forms[2].expired());  // the last is larger than the bound: it stays alone
+  EXPECT_FALSE(forms[1].expired());
+  EXPECT_TRUE(forms[2].expired());  // older than 9, which was asked for again
   EXPECT_FALSE(forms[4].expired());
+  const CacheStats stats = (*s)->form_stats();
+  EXPECT_EQ(stats.misses, 4);
+  EXPECT_EQ(stats.hits, 1);
+  EXPECT_EQ(stats.evictions, 2);
+  EXPECT_EQ(stats.entries, 2u);
+  EXPECT_LE(stats.bytes, o.cache_bytes);
 }
 
 TEST_F(Feeding, MemoryLimitIsKept) {
@@ -177,6 +184,14 @@ TEST(Session, ShapesMayDependOnFedValues) {
   }
   auto bad = (*s)->Run({{"x", data}, {"shape", HostTensor::From<int64_t>({2}, {5, 5})}});
   EXPECT_FALSE(bad.ok());
+  // Planning alone needs the values too.
+  const Shapes shapes = {{"x", Dims{2, 6}}, {"shape", Dims{2}}};
+  const Feeds values = {{"shape", HostTensor::From<int64_t>({2}, {4, 3})}};
+  EXPECT_FALSE((*s)->Prepare(shapes).ok());
+  auto planned = (*s)->Prepare({{"x", Dims{2, 6}}}, values);
+  ASSERT_TRUE(planned.ok()) << planned.status().message();
+  EXPECT_EQ((*planned)->graph().values[(*planned)->graph().outputs[0]].desc.dims, (Dims{4, 3}));
+  EXPECT_TRUE((*s)->Decide(shapes, device::HostProfile(), values).ok());
 }
 
 TEST(Session, ExactPolicyKeepsEveryBit) {

@@ -57,6 +57,36 @@ TEST(OnnxImport, AnInitializerThatIsAlsoAnInputIsAConstant) {
   EXPECT_EQ(RunModel(w, F32({2}, {10, 20})), (std::vector<double>{11, 22}));
 }
 
+TEST(OnnxImport, ADefaultMayBeFed) {
+  ModelWriter w(13);
+  w.Input("x", {"N"}).Input("c", {"N"}).Input("shape", {"2"}, 7);
+  w.Initializer(RawTensor<float>("c", 1, {2}, {1, 2}))
+      .Initializer(RawTensor<int64_t>("shape", 7, {2}, {1, 2}));
+  w.Node("Add", {"x", "c"}, {"s"}).Node("Reshape", {"s", "shape"}, {"y"}).Output("y");
+  auto s = LoadSessionFromBytes(w.Bytes(), {});
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  const graph::Feeds x = {{"x", F32({2}, {10, 20})}};
+  const auto run = [&](graph::Feeds more) {
+    more.insert(x.begin(), x.end());
+    auto r = (*s)->Run(more);
+    EXPECT_TRUE(r.ok()) << r.status().message();
+    return r.ok() ? std::move(r->outputs[0]) : nullptr;
+  };
+  const auto plain = run({}), fed = run({{"c", F32({2}, {5, 6})}}),
+             both = run({{"c", F32({2}, {5, 6})}, {"shape", HostTensor::From<int64_t>({2}, {2, 1})}}),
+             again = run({});
+  ASSERT_TRUE(plain && fed && both && again);
+  EXPECT_EQ(ToDoubles(*plain), (std::vector<double>{11, 22}));
+  EXPECT_EQ(ToDoubles(*fed), (std::vector<double>{15, 26}));
+  EXPECT_EQ(both->dims(), (Dims{2, 1}));
+  EXPECT_EQ(fed->dims(), (Dims{1, 2}));
+  EXPECT_EQ(ToDoubles(*again), (std::vector<double>{11, 22}));
+  auto wrong = (*s)->Run({{"x", F32({2}, {1, 1})}, {"c", HostTensor::From<int64_t>({2}, {1, 1})}});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.status().message(), "input \"c\" has dtype s64; allowed is f32.");
+  EXPECT_FALSE((*s)->Run({{"x", F32({2}, {1, 1})}, {"y", F32({2}, {1, 1})}}).ok());
+}
+
 TEST(OnnxImport, EveryFormOfConstant) {
   ModelWriter w(13);
   w.Input("x", {"2"});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/ir/known_ops.h"
 #include "op/pointwise.h"
 
 namespace opsnn::graph {
@@ -38,7 +39,7 @@ bool IsFusablePointwise(const Graph& g, const Node& n) {
     const DType t = g.values[v].desc.dtype;
     if (!SlotHolds(t)) return false;
     // Conversions to and from integers have rules of their own at load and store.
-    if (n.op->name == "Cast" && (!IsFloat(t) || !IsFloat(out.dtype))) return false;
+    if (n.op == Known().Cast && (!IsFloat(t) || !IsFloat(out.dtype))) return false;
   }
   auto bound = Bind(g, n);
   return bound.ok() && !bound->program.HasRowReduction() && bound->program.outputs.size() == 1;
@@ -89,7 +90,7 @@ bool ChainBuilder::AddNode(const Node& n) {
   const DType dtype = g_->values[out].desc.dtype;
   int slot = map[p.outputs[0]];
   // Casting to a half asks for its rounding; other half intermediates may keep f32 under the excess policy.
-  if (IsHalf(dtype) && (policy_ == NumericsPolicy::kExact || n.op->name == "Cast"))
+  if (IsHalf(dtype) && (policy_ == NumericsPolicy::kExact || n.op == Known().Cast))
     slot = Emit(StageOp::kRoundTo, slot, -1, -1, static_cast<double>(dtype), 0, slots_[slot]);
   slot_of_[out] = slot;
   if (slots_.size() <= kMaxSlots && inputs_.size() <= kMaxInputs) return true;

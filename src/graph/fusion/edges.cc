@@ -5,6 +5,7 @@
 #include "graph/call.h"
 #include "graph/fusion/chain_builder.h"
 #include "graph/fusion/region.h"
+#include "op/declaration.h"
 
 namespace opsnn::graph {
 namespace {
@@ -15,7 +16,7 @@ plan::ContractionEdge ConvEdge(const Graph& g, const Node& n) {
   const Dims& w = g.values[n.inputs[1]].desc.dims;
   const Dims& y = g.values[n.outputs[0]].desc.dims;
   const int64_t groups = std::max<int64_t>(n.attrs.Int("group", 1), 1);
-  const bool transposed = n.op->name == "ConvTranspose";
+  const bool transposed = n.op == Known().ConvTranspose;
   int64_t window = 1, pixels = y[0];
   for (int i = 2; i < w.rank(); ++i) window *= w[i];
   for (int i = 2; i < y.rank(); ++i) pixels *= y[i];
@@ -64,6 +65,17 @@ void Finish(Graph& g, const PassContext& c, plan::Decision d, const std::string&
   g.decisions.push_back(std::move(d));
 }
 
+bool ReducesRows(const op::OpDef& op) {
+  if (!op.declaration) return false;
+  const std::string_view family = op.declaration->family;
+  return family == "softmax" || family == "norm" || family == "reduce";
+}
+
+// Row operators that the row_chain pass decides about.
+bool JoinsRows(const op::OpDef& op) {
+  return &op == Known().Softmax || &op == Known().LayerNormalization || &op == Known().RMSNormalization;
+}
+
 bool Contains(const std::vector<NodeId>& list, NodeId n) {
   return std::find(list.begin(), list.end(), n) != list.end();
 }
@@ -72,10 +84,9 @@ bool Contains(const std::vector<NodeId>& list, NodeId n) {
 
 std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId id) {
   const Node& n = g.nodes[id];
-  const std::string& op = n.op->name;
   std::optional<plan::ContractionEdge> e;
-  if (op == "Conv" || op == "ConvTranspose") e = ConvEdge(g, n);
-  if (op == "MatMul" || op == "Gemm") e = GemmEdge(g, n);
+  if (n.op == Known().Conv || n.op == Known().ConvTranspose) e = ConvEdge(g, n);
+  if (n.op == Known().MatMul || n.op == Known().Gemm) e = GemmEdge(g, n);
   if (!e) return e;
   e->where = n.name;
   e->shape = ShapeText(g, id) + StrFormat(" m=%lld n=%lld k=%lld", static_cast<long long>(e->m),
@@ -111,6 +122,11 @@ bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
   return plan::Fuses(g.decisions.back());
 }
 
+bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e) {
+  Finish(g, c, plan::JudgeRowProgram(e, *c.profile, GetKnobs()), e.chain, e.where, e.shape);
+  return plan::Fuses(g.decisions.back());
+}
+
 void Refuse(Graph& g, const PassContext& c, std::string chain, NodeId where, DType dtype,
             std::string reason) {
   g.decisions.push_back(plan::RefuseEdge(std::move(chain), g.nodes[where].name, ShapeText(g, where), dtype,
@@ -128,10 +144,8 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodeId seed, const std::v
   for (NodeId n : outside) {
     const Node& user = g.nodes[n];
     const std::string chain = ChainName(g, seed, {n});
-    const bool is_row = user.op->name == "Softmax" || user.op->name == "LogSoftmax" ||
-                        user.op->name.find("Normalization") != std::string::npos ||
-                        user.op->name.rfind("Reduce", 0) == 0;
-    if (is_row) {
+    if (!g.nodes[seed].op->takes_tail && r.SingleUse(v) && JoinsRows(*user.op)) continue;
+    if (ReducesRows(*user.op)) {
       Refuse(g, c, chain, n, dtype,
              g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");
     } else if (IsFusablePointwise(g, user) && user.op->op_class == op::OpClass::kVector) {

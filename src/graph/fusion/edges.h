@@ -23,6 +23,7 @@ std::string ShapeText(const Graph& g, NodeId n);
 // appends the decision to the graph.
 bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e);
 bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e);
+bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e);
 void Refuse(Graph& g, const PassContext& c, std::string chain, NodeId where, DType dtype, std::string reason);
 
 // Records, for the readers of value v that the group behind `seed` did not take, why not. Only readers that

@@ -153,6 +153,8 @@ std::string Graph::ToString() const {
     const op::TensorDesc& d = values[v].desc;
     std::string t = std::string(Name(d.dtype)) + (d.known_rank ? opsnn::ToString(d.dims) : "[*]");
     if (d.layout != Layout()) t += " " + opsnn::ToString(d.layout);
+    if (!d.strides.empty()) t += " strides " + opsnn::ToString(d.strides);
+    if (values[v].offset) t += StrFormat(" at %lld", static_cast<long long>(values[v].offset));
     return t;
   };
   for (ValueId v : inputs) s += "  input " + ref(v) + ": " + type(v) + "\n";

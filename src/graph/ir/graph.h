@@ -26,8 +26,16 @@ struct Value {
   std::vector<std::string> dim_names;  // symbolic names of unknown dims at the graph's border, "" elsewhere
   NodeId producer = -1;                // -1: graph input or constant
   ConstTensor stored;  // a constant's bytes in desc.layout, where they differ from desc.constant
+  int64_t offset = 0;  // elements from the start of the value that it is part of; see Aliasing
 
   bool IsConstant() const { return producer < 0 && (desc.constant != nullptr || stored != nullptr); }
+};
+
+// Nodes that run nothing because their operands are the same memory.
+enum class Aliasing : uint8_t {
+  kNone,
+  kOutputsAreParts,  // every output is a part of input 0: desc.strides and offset say which elements
+  kInputsAreParts,   // every input is written by its producer into its part of output 0
 };
 
 struct Node {
@@ -39,6 +47,7 @@ struct Node {
   int num_op_inputs = 0;  // how many of `inputs` belong to the operator itself
   std::shared_ptr<const op::FusedTail> tail;
   std::vector<NodeId> origins;  // node ids of the imported graph that this node stands for
+  Aliasing aliasing = Aliasing::kNone;
   bool dead = false;
 };
 
@@ -46,8 +55,15 @@ class Graph {
  public:
   std::string name;
   std::vector<Value> values;
-  std::vector<Node> nodes;                // in topological order after Sort()
-  std::vector<ValueId> inputs, outputs;   // inputs: those that must be fed (initialisers are not inputs)
+  std::vector<Node> nodes;               // in topological order after Sort()
+  std::vector<ValueId> inputs, outputs;  // inputs: those that must be fed (initialisers are not inputs)
+  // Initialisers that the model lists as inputs as well: constants here, unless the caller feeds a value.
+  // `as_input` is what the input is declared as.
+  struct Default {
+    ValueId value = kNoValue;
+    Value as_input;
+  };
+  std::vector<Default> defaults;
   std::vector<plan::Decision> decisions;  // one per edge that could fuse
 
   ValueId AddValue(Value v);

@@ -29,13 +29,13 @@ struct Convolution {
 };
 
 std::optional<Convolution> AsConvolution(const Rewriter& r, const Node& n) {
-  if (n.dead || n.tail || (n.op->name != "Conv" && n.op->name != "ConvTranspose")) return std::nullopt;
+  if (n.dead || n.tail || (n.op != Known().Conv && n.op != Known().ConvTranspose)) return std::nullopt;
   if (n.inputs.size() < 2 || n.inputs[1] == kNoValue || n.outputs.size() != 1) return std::nullopt;
   const op::TensorDesc& w = r.desc(n.inputs[1]);
   if (!w.constant || w.dtype != DType::kF32 || w.dims.rank() < 3 || w.constant->size() == 0)
     return std::nullopt;
   Convolution c;
-  c.transposed = n.op->name == "ConvTranspose";
+  c.transposed = n.op == Known().ConvTranspose;
   c.groups = n.attrs.Int("group", 1);
   // The groups of a valid transposed convolution divide its rows, which bounds the product below.
   if (c.groups < 1 || (c.transposed && w.dims[0] % c.groups != 0)) return std::nullopt;
@@ -83,19 +83,20 @@ bool AddBatchNorm(const Rewriter& r, const Node& n, const Convolution& conv, Aff
 // Add, Sub, Mul or Div of the convolution's result `x` with a per-channel constant.
 bool AddArithmetic(const Rewriter& r, NodeId id, const Node& n, ValueId x, const Convolution& conv,
                    Affine* a) {
-  const std::string& op = n.op->name;
-  const bool commutes = op == "Add" || op == "Mul";
-  if ((!commutes && op != "Sub" && op != "Div") || (!commutes && n.inputs[0] != x)) return false;
+  const op::OpDef* op = n.op;
+  const KnownOps& k = Known();
+  const bool commutes = op == k.Add || op == k.Mul;
+  if ((!commutes && op != k.Sub && op != k.Div) || (!commutes && n.inputs[0] != x)) return false;
   const ValueId other = r.Other(id, x);
   if (other == kNoValue || other == x) return false;
   const auto v = PerChannel(r.desc(other), conv);
   if (!v) return false;
   std::vector<double> s(conv.channels, 1.0), t(conv.channels, 0.0);
   for (int64_t c = 0; c < conv.channels; ++c) {
-    if (op == "Add") t[c] = (*v)[c];
-    if (op == "Sub") t[c] = -(*v)[c];
-    if (op == "Mul") s[c] = (*v)[c];
-    if (op == "Div") s[c] = 1.0 / (*v)[c];
+    if (op == k.Add) t[c] = (*v)[c];
+    if (op == k.Sub) t[c] = -(*v)[c];
+    if (op == k.Mul) s[c] = (*v)[c];
+    if (op == k.Div) s[c] = 1.0 / (*v)[c];
     if (!std::isfinite(s[c]) || !std::isfinite(t[c])) return false;
   }
   a->Then(s, t);
@@ -142,7 +143,7 @@ Status ConvBnFolding(Graph& g, PassContext& c) {
       const NodeId user = r.Users(x)[0];
       const Node& n = g.nodes[user];
       if (n.tail || n.outputs.size() != 1) break;
-      const bool is_bn = n.op->name == "BatchNormalization" && n.inputs[0] == x;
+      const bool is_bn = n.op == Known().BatchNormalization && n.inputs[0] == x;
       if (is_bn ? !AddBatchNorm(r, n, *conv, &a) : !AddArithmetic(r, user, n, x, *conv, &a)) break;
       r.Absorb(id, user);
       ++absorbed;

@@ -102,6 +102,22 @@ TEST(HardSwishPass, LeavesOtherConstantsAndOtherGates) {
   EXPECT_EQ(RunGraph(m, Mode(FusionMode::kForce)).Effects("hardswish"), 0);
 }
 
+TEST(SoftplusPass, MatchesSoftplusAndMish) {
+  GraphMaker m;
+  const ValueId x = m.In("x", {3, 5});
+  const auto softplus = [&](ValueId v) {
+    return m.Op("Log", {m.Op("Add", {m.Op("Exp", {v}), m.Scalar(1)})});
+  };
+  m.Out(softplus(x));
+  m.Out(m.Op("Mul", {x, m.Op("Tanh", {softplus(m.Op("Mul", {x, m.Scalar(1)}))})}));
+  m.Out(m.Op("Log", {m.Op("Add", {m.Op("Exp", {x}), m.Scalar(2)})}));
+  const Outcome o = ExpectFusionKeepsResults(m);
+  EXPECT_EQ(o.Effects("softplus"), 2);  // the first is shared
+  const Outcome off = RunGraph(m, Mode(FusionMode::kForce, "softplus"));
+  EXPECT_EQ(off.Effects("softplus"), 0);
+  EXPECT_LT(o.prepared->bytes_moved(), RunGraph(m, Mode(FusionMode::kOff)).prepared->bytes_moved());
+}
+
 TEST(SwishPass, MatchesThroughAMultiplicationByOne) {
   GraphMaker m;
   const ValueId x = m.In("x", {70}), z = m.In("z", {70});

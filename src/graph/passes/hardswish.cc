@@ -8,12 +8,12 @@ constexpr double kSixth = 1.0 / 6.0;
 
 // v = clip(x + 3, 0, 6): returns x, and adds the nodes to `used`.
 ValueId MatchClip6(const Rewriter& r, const Graph& g, ValueId v, std::vector<NodeId>* used) {
-  const NodeId clip = r.Producer(v, "Clip");
+  const NodeId clip = r.Producer(v, Known().Clip);
   if (clip < 0 || g.nodes[clip].inputs.size() != 3) return kNoValue;
   const auto& in = g.nodes[clip].inputs;
   const auto lo = r.ScalarBeside(in[1], in[0]), hi = r.ScalarBeside(in[2], in[0]);
   if (lo != 0.0 || hi != 6.0) return kNoValue;
-  const NodeId add = r.Producer(g.nodes[clip].inputs[0], "Add");
+  const NodeId add = r.Producer(g.nodes[clip].inputs[0], Known().Add);
   if (add < 0) return kNoValue;
   const auto split = r.SplitScalar(add);
   if (!split || split->c != 3.0) return kNoValue;
@@ -26,14 +26,14 @@ ValueId MatchSixth(const Rewriter& r, const Graph& g, NodeId n) {
   if (n < 0) return kNoValue;
   const auto split = r.SplitScalar(n);
   if (!split) return kNoValue;
-  if (r.Is(n, "Div") && split->c == 6.0 && split->x == g.nodes[n].inputs[0]) return split->x;
-  if (r.Is(n, "Mul") && Near(split->c, kSixth)) return split->x;
+  if (r.Is(n, Known().Div) && split->c == 6.0 && split->x == g.nodes[n].inputs[0]) return split->x;
+  if (r.Is(n, Known().Mul) && Near(split->c, kSixth)) return split->x;
   return kNoValue;
 }
 
 // v = clip(x + 3, 0, 6) / 6 in either spelling.
 ValueId MatchGate(const Rewriter& r, const Graph& g, ValueId v, std::vector<NodeId>* used) {
-  const NodeId hard = r.Producer(v, "HardSigmoid");
+  const NodeId hard = r.Producer(v, Known().HardSigmoid);
   if (hard >= 0) {
     const op::Attrs& a = g.nodes[hard].attrs;
     if (!Near(a.Float("alpha", 0.2), kSixth) || a.Float("beta", 0.5) != 0.5) return kNoValue;
@@ -50,12 +50,12 @@ ValueId MatchGate(const Rewriter& r, const Graph& g, ValueId v, std::vector<Node
 }  // namespace
 
 Status HardSwish(Graph& g, PassContext& c) {
-  const op::OpDef* op = op::FindOperator("HardSwish");
+  const op::OpDef* op = Known().HardSwish;
   if (!op) return OkStatus();
   Rewriter r(g);
   const NodeId count = r.num_nodes();
   for (NodeId mul = 0; mul < count; ++mul) {
-    if (!r.Is(mul, "Mul") || g.nodes[mul].inputs.size() != 2) continue;
+    if (!r.Is(mul, Known().Mul) || g.nodes[mul].inputs.size() != 2) continue;
     for (int i : {0, 1}) {
       const ValueId x = g.nodes[mul].inputs[i], y = g.nodes[mul].inputs[1 - i];
       if (!IsFloat(r.desc(x).dtype)) break;

@@ -22,34 +22,35 @@ bool IsIdentityPerm(const std::vector<int64_t>& perm) {
 // The operand that this node returns unchanged, or kNoValue.
 ValueId PassedThrough(const Rewriter& r, NodeId id, const Node& n) {
   if (n.inputs.empty() || n.inputs[0] == kNoValue || n.outputs[0] == kNoValue) return kNoValue;
-  const std::string& op = n.op->name;
-  if (op == "Identity" || (op == "Concat" && n.inputs.size() == 1)) return n.inputs[0];
-  if (op == "Cast" && r.desc(n.inputs[0]).dtype == r.desc(n.outputs[0]).dtype) return n.inputs[0];
-  if (op == "Dropout" &&
+  const op::OpDef* op = n.op;
+  const KnownOps& k = Known();
+  if (op == k.Identity || (op == k.Concat && n.inputs.size() == 1)) return n.inputs[0];
+  if (op == k.Cast && r.desc(n.inputs[0]).dtype == r.desc(n.outputs[0]).dtype) return n.inputs[0];
+  if (op == k.Dropout &&
       (n.outputs.size() < 2 || (r.Users(n.outputs[1]).empty() && !r.IsOutput(n.outputs[1]))))
     return n.inputs[0];
-  if (op == "Transpose" && IsIdentityPerm(n.attrs.Ints("perm"))) return n.inputs[0];
-  if (op == "Mul" || op == "Div" || op == "Add" || op == "Sub") {
+  if (op == k.Transpose && IsIdentityPerm(n.attrs.Ints("perm"))) return n.inputs[0];
+  if (op == k.Mul || op == k.Div || op == k.Add || op == k.Sub) {
     // x * 1 and x / 1 keep every bit; x + 0 turns -0 into +0, so only x - 0 qualifies of the others.
-    if (op == "Add") return kNoValue;
+    if (op == k.Add) return kNoValue;
     const auto split = r.SplitScalar(id);
-    if (!split || split->c != (op == "Sub" ? 0.0 : 1.0)) return kNoValue;
-    if (op != "Mul" && split->x != n.inputs[0]) return kNoValue;
+    if (!split || split->c != (op == k.Sub ? 0.0 : 1.0)) return kNoValue;
+    if (op != k.Mul && split->x != n.inputs[0]) return kNoValue;
     // A constant of higher rank than x would add dims.
     const op::TensorDesc& x = r.desc(split->x);
     const op::TensorDesc& s = r.desc(r.Other(id, split->x));
     return x.known_rank && s.dims.rank() <= x.dims.rank() && x.dtype == s.dtype ? split->x : kNoValue;
   }
   // Operators that keep the elements in order wherever they keep the shape.
-  for (const char* name : {"Reshape", "Flatten", "Expand", "Squeeze", "Unsqueeze", "Tile"})
-    if (op == name) return SameShape(r, n) ? n.inputs[0] : kNoValue;
-  if (op == "Pad" && SameShape(r, n) && n.inputs.size() > 1 && n.inputs[1] != kNoValue) {
+  for (const op::OpDef* keeps : {k.Reshape, k.Flatten, k.Expand, k.Squeeze, k.Unsqueeze, k.Tile})
+    if (op == keeps) return SameShape(r, n) ? n.inputs[0] : kNoValue;
+  if (op == k.Pad && SameShape(r, n) && n.inputs.size() > 1 && n.inputs[1] != kNoValue) {
     const ConstTensor pads = r.desc(n.inputs[1]).constant;  // one side may grow as the other is cut
     if (!pads) return kNoValue;
     const auto v = ToInts(*pads);
     return std::all_of(v.begin(), v.end(), [](int64_t p) { return p == 0; }) ? n.inputs[0] : kNoValue;
   }
-  if (op == "Slice" && SameShape(r, n)) {  // with a negative step it may reverse
+  if (op == k.Slice && SameShape(r, n)) {  // with a negative step it may reverse
     if (n.inputs.size() < 5 || n.inputs[4] == kNoValue) return n.inputs[0];
     const ConstTensor steps = r.desc(n.inputs[4]).constant;
     if (!steps) return kNoValue;

@@ -37,21 +37,22 @@ bool IsSquare(const Rewriter& r, const Graph& g, ValueId v, ValueId d, std::vect
   const NodeId p = r.Producer(v);
   if (p < 0) return false;
   used->push_back(p);
-  if (r.Is(p, "Pow")) return g.nodes[p].inputs[0] == d && r.ScalarBeside(g.nodes[p].inputs[1], d) == 2.0;
-  return r.Is(p, "Mul") && g.nodes[p].inputs[0] == d && g.nodes[p].inputs[1] == d;
+  if (r.Is(p, Known().Pow))
+    return g.nodes[p].inputs[0] == d && r.ScalarBeside(g.nodes[p].inputs[1], d) == 2.0;
+  return r.Is(p, Known().Mul) && g.nodes[p].inputs[0] == d && g.nodes[p].inputs[1] == d;
 }
 
 // div = d / sqrt(mean(d^2) + eps) with d = x - mean(x). Some exporters subtract twice: two equal Sub nodes
 // are one after the cse pass.
 bool MatchNormalised(const Rewriter& r, const Graph& g, NodeId div, Match* m) {
   const ValueId d = g.nodes[div].inputs[0];
-  const NodeId sub = r.Producer(d, "Sub"), root = r.Producer(g.nodes[div].inputs[1], "Sqrt");
+  const NodeId sub = r.Producer(d, Known().Sub), root = r.Producer(g.nodes[div].inputs[1], Known().Sqrt);
   if (sub < 0 || root < 0) return false;
-  const NodeId add = r.Producer(g.nodes[root].inputs[0], "Add");
+  const NodeId add = r.Producer(g.nodes[root].inputs[0], Known().Add);
   const auto eps = add < 0 ? std::nullopt : r.SplitScalar(add);
   if (!eps) return false;
-  const NodeId var = r.Producer(eps->x, "ReduceMean"),
-               mean = r.Producer(g.nodes[sub].inputs[1], "ReduceMean");
+  const NodeId var = r.Producer(eps->x, Known().ReduceMean),
+               mean = r.Producer(g.nodes[sub].inputs[1], Known().ReduceMean);
   const int64_t axes = TrailingMean(r, g, var);
   if (axes == 0 || axes != TrailingMean(r, g, mean)) return false;
   m->x = g.nodes[sub].inputs[0];
@@ -63,7 +64,7 @@ bool MatchNormalised(const Rewriter& r, const Graph& g, NodeId div, Match* m) {
 
 // The constant operand of the one user of v, if that is `op` and the constant has the shape of the normalised
 // axes.
-ValueId FollowedBy(const Rewriter& r, const Graph& g, ValueId v, const char* op, const Match& m,
+ValueId FollowedBy(const Rewriter& r, const Graph& g, ValueId v, const op::OpDef* op, const Match& m,
                    NodeId* user) {
   if (!r.SingleUse(v)) return kNoValue;
   *user = r.Users(v)[0];
@@ -84,24 +85,24 @@ ValueId FollowedBy(const Rewriter& r, const Graph& g, ValueId v, const char* op,
 }  // namespace
 
 Status LayerNorm(Graph& g, PassContext& c) {
-  const op::OpDef* op = op::FindOperator("LayerNormalization");
+  const op::OpDef* op = Known().LayerNormalization;
   if (!op) return OkStatus();
   Rewriter r(g);
   const NodeId count = r.num_nodes();
   for (NodeId div = 0; div < count; ++div) {
     Match m;
-    if (!r.Is(div, "Div") || !IsFloat(r.desc(g.nodes[div].inputs[0]).dtype) ||
+    if (!r.Is(div, Known().Div) || !IsFloat(r.desc(g.nodes[div].inputs[0]).dtype) ||
         !MatchNormalised(r, g, div, &m))
       continue;
     ++c.matches, ++c.effects;
     std::vector<ValueId> inputs = {m.x};
     NodeId last = div, next = -1;
-    const ValueId scale = FollowedBy(r, g, g.nodes[last].outputs[0], "Mul", m, &next);
+    const ValueId scale = FollowedBy(r, g, g.nodes[last].outputs[0], Known().Mul, m, &next);
     if (scale != kNoValue) {
       inputs.push_back(scale);
       m.nodes.push_back(last = next);
     }
-    const ValueId bias = FollowedBy(r, g, g.nodes[last].outputs[0], "Add", m, &next);
+    const ValueId bias = FollowedBy(r, g, g.nodes[last].outputs[0], Known().Add, m, &next);
     if (bias != kNoValue) {
       if (scale == kNoValue) inputs.push_back(kNoValue);
       inputs.push_back(bias);

@@ -34,11 +34,7 @@ ConstTensor BlockConstant(const HostTensor& t, const Dims& d, const Layout& layo
 class LayoutAssigner {
  public:
   LayoutAssigner(Graph& g, PassContext& c)
-      : r_(g),
-        g_(g),
-        c_(c),
-        transdata_(op::FindOperator("TransData")),
-        blocked_(BlockedLayout(DType::kF32)) {}
+      : r_(g), g_(g), c_(c), transdata_(Known().TransData), blocked_(BlockedLayout(DType::kF32)) {}
 
   Status Run() {
     if (!transdata_) return OkStatus();

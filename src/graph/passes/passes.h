@@ -24,6 +24,8 @@ Status TransposedConv(Graph& g, PassContext& c);
 Status HardSwish(Graph& g, PassContext& c);
 // x * Sigmoid(x) becomes Swish.
 Status Swish(Graph& g, PassContext& c);
+// log(1 + exp(x)) becomes Softplus, x * tanh(Softplus(x)) becomes Mish.
+Status Softplus(Graph& g, PassContext& c);
 // The erf and tanh forms of GELU, decomposed, become Gelu.
 Status Gelu(Graph& g, PassContext& c);
 // (x - mean) / sqrt(mean((x - mean)^2) + eps) [* scale] [+ bias] over trailing axes becomes
@@ -37,8 +39,12 @@ Status ReshapeSimplification(Graph& g, PassContext& c);
 Status EpilogueFusion(Graph& g, PassContext& c);
 // Pointwise nodes in a row become one Program node.
 Status PointwiseChain(Graph& g, PassContext& c);
+// A pointwise chain and the Softmax, LayerNormalization or RMSNormalization behind it become one row program.
+Status RowChain(Graph& g, PassContext& c);
 // NC1HWC0 outward from convolutions, with TransData at the borders.
 Status AssignLayouts(Graph& g, PassContext& c);
+// Split, Transpose and Concat without copies where their neighbours can read or write the parts in place.
+Status PartsInPlace(Graph& g, PassContext& c);
 // TransData of TransData.
 Status TransDataMerge(Graph& g, PassContext& c);
 

@@ -12,7 +12,7 @@ namespace {
 
 class Chainer {
  public:
-  Chainer(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), program_(op::FindOperator("Program")) {}
+  Chainer(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), program_(Known().Program) {}
 
   void Run() {
     if (!program_) return;

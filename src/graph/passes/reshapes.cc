@@ -5,17 +5,15 @@ namespace opsnn::graph {
 namespace {
 
 bool IsReshape(const Rewriter& r, NodeId n) {
-  if (n < 0) return false;
-  for (const char* op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
-    if (r.Is(n, op)) return true;
-  return false;
+  const KnownOps& k = Known();
+  return n >= 0 && (r.Is(n, k.Reshape) || r.Is(n, k.Flatten) || r.Is(n, k.Squeeze) || r.Is(n, k.Unsqueeze));
 }
 
 }  // namespace
 
 // A reshape of a reshape reads what the first one read; with the shape it started from it disappears.
 Status ReshapeSimplification(Graph& g, PassContext& c) {
-  const op::OpDef* reshape = op::FindOperator("Reshape");
+  const op::OpDef* reshape = Known().Reshape;
   if (!reshape) return OkStatus();
   Rewriter r(g);
   const NodeId count = r.num_nodes();

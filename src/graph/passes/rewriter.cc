@@ -15,7 +15,7 @@ NodeId Rewriter::Producer(ValueId v) const {
   return p >= 0 && !g_.nodes[p].dead ? p : -1;
 }
 
-NodeId Rewriter::Producer(ValueId v, std::string_view op) const {
+NodeId Rewriter::Producer(ValueId v, const op::OpDef* op) const {
   const NodeId p = Producer(v);
   return p >= 0 && Is(p, op) ? p : -1;
 }
@@ -141,6 +141,13 @@ void Rewriter::Absorb(NodeId into, NodeId n) {
   node.outputs[0] = out;
   g_.values[out].producer = into;
   node.origins.insert(node.origins.end(), g_.nodes[n].origins.begin(), g_.nodes[n].origins.end());
+}
+
+std::vector<int64_t> TransposePerm(const Rewriter& r, const Node& n) {
+  std::vector<int64_t> perm = n.attrs.Ints("perm");
+  if (perm.empty())
+    for (int64_t i = r.desc(n.inputs[0]).dims.rank() - 1; i >= 0; --i) perm.push_back(i);
+  return perm;
 }
 
 bool IsBias(const op::TensorDesc& d, int64_t channels) {

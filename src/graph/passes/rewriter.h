@@ -4,10 +4,10 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/ir/known_ops.h"
 
 namespace opsnn::graph {
 
@@ -23,14 +23,14 @@ class Rewriter {
 
   // ---- asking ----
   // The live node that computes v with this operator and no tail, else -1.
-  NodeId Producer(ValueId v, std::string_view op) const;
+  NodeId Producer(ValueId v, const op::OpDef* op) const;
   NodeId Producer(ValueId v) const;
   const std::vector<NodeId>& Users(ValueId v) const { return users_[v]; }
   bool IsOutput(ValueId v) const { return is_output_[v]; }
   // Exactly one node reads v, and it is no graph output.
   bool SingleUse(ValueId v) const { return users_[v].size() == 1 && !is_output_[v]; }
-  bool Is(NodeId n, std::string_view op) const {
-    return !g_.nodes[n].dead && g_.nodes[n].op->name == op && !g_.nodes[n].tail;
+  bool Is(NodeId n, const op::OpDef* op) const {
+    return !g_.nodes[n].dead && g_.nodes[n].op == op && !g_.nodes[n].tail;
   }
   // The value of a constant of one element.
   std::optional<double> Scalar(ValueId v) const;
@@ -44,7 +44,6 @@ class Rewriter {
     double c = 0;
   };
   std::optional<WithScalar> SplitScalar(NodeId n) const;
-  bool IsOp(ValueId v, std::string_view op) const { return Producer(v, op) >= 0; }
 
   // ---- changing ----
   ValueId AddConstant(const std::string& name, ConstTensor t);
@@ -68,6 +67,9 @@ class Rewriter {
   std::vector<std::vector<NodeId>> users_;
   std::vector<bool> is_output_;
 };
+
+// The permutation of a Transpose node; reversed is the default.
+std::vector<int64_t> TransposePerm(const Rewriter& r, const Node& n);
 
 // A known f32 bias of one value per channel.
 bool IsBias(const op::TensorDesc& d, int64_t channels);

@@ -9,8 +9,8 @@ Status TransDataMerge(Graph& g, PassContext& c) {
   Rewriter r(g);
   const NodeId count = r.num_nodes();
   for (NodeId n = 0; n < count; ++n) {
-    if (!r.Is(n, "TransData")) continue;
-    const NodeId before = r.Producer(g.nodes[n].inputs[0], "TransData");
+    if (!r.Is(n, Known().TransData)) continue;
+    const NodeId before = r.Producer(g.nodes[n].inputs[0], Known().TransData);
     if (before < 0) continue;
     const ValueId x = g.nodes[before].inputs[0], middle = g.nodes[n].inputs[0], y = g.nodes[n].outputs[0];
     if (r.desc(x).dtype != r.desc(middle).dtype) continue;  // a conversion of dtype between them rounds

@@ -19,7 +19,7 @@ bool AllEqual(const std::vector<int64_t>& v, int64_t want) {
 // The size b of non-overlapping b x b tiles that this transposed convolution writes, or 0 if it is another
 // kind.
 int64_t TileSize(const Rewriter& r, const Node& n) {
-  if (n.dead || n.tail || n.op->name != "ConvTranspose" || n.inputs.size() < 2 || n.outputs.size() != 1 ||
+  if (n.dead || n.tail || n.op != Known().ConvTranspose || n.inputs.size() < 2 || n.outputs.size() != 1 ||
       n.inputs[1] == kNoValue)
     return 0;
   const op::TensorDesc& w = r.desc(n.inputs[1]);
@@ -66,7 +66,7 @@ bool IsUnary(const Rewriter& r, const Graph& g, NodeId n, ValueId x) {
 class TileRewriter {
  public:
   TileRewriter(Graph& g, PassContext& c)
-      : r_(g), g_(g), c_(c), conv_(op::FindOperator("Conv")), to_space_(op::FindOperator("DepthToSpace")) {}
+      : r_(g), g_(g), c_(c), conv_(Known().Conv), to_space_(Known().DepthToSpace) {}
 
   Status Run() {
     if (!conv_ || !to_space_) return OkStatus();

@@ -7,13 +7,6 @@
 namespace opsnn::graph {
 namespace {
 
-std::vector<int64_t> Perm(const Rewriter& r, const Node& n) {
-  std::vector<int64_t> perm = n.attrs.Ints("perm");
-  if (perm.empty())  // reversed is the default
-    for (int64_t i = r.desc(n.inputs[0]).dims.rank() - 1; i >= 0; --i) perm.push_back(i);
-  return perm;
-}
-
 bool IsIdentity(const std::vector<int64_t>& perm) {
   for (size_t i = 0; i < perm.size(); ++i)
     if (perm[i] != static_cast<int64_t>(i)) return false;
@@ -44,19 +37,20 @@ class Simplifier {
   void Run() {
     const NodeId count = r_.num_nodes();
     for (NodeId n = 0; n < count; ++n)
-      if (r_.Is(n, "Transpose")) Compose(n);
+      if (r_.Is(n, Known().Transpose)) Compose(n);
     for (NodeId n = 0; n < count; ++n)
-      if (r_.Is(n, "Transpose")) MakeView(n);
+      if (r_.Is(n, Known().Transpose)) MakeView(n);
     for (NodeId n = 0; n < count; ++n)
-      if (r_.Is(n, "MatMul")) ReadThrough(n);
+      if (r_.Is(n, Known().MatMul)) ReadThrough(n);
   }
 
  private:
   void Compose(NodeId n) {
-    const NodeId before = r_.Producer(g_.nodes[n].inputs[0], "Transpose");
+    const NodeId before = r_.Producer(g_.nodes[n].inputs[0], Known().Transpose);
     if (before < 0) return;
     ++c_.matches;
-    const std::vector<int64_t> inner = Perm(r_, g_.nodes[before]), outer = Perm(r_, g_.nodes[n]);
+    const std::vector<int64_t> inner = TransposePerm(r_, g_.nodes[before]),
+                               outer = TransposePerm(r_, g_.nodes[n]);
     std::vector<int64_t> both;
     for (int64_t axis : outer) both.push_back(inner[axis]);
     const ValueId middle = g_.nodes[n].inputs[0], x = g_.nodes[before].inputs[0], y = g_.nodes[n].outputs[0];
@@ -72,11 +66,11 @@ class Simplifier {
   }
 
   void MakeView(NodeId n) {
-    const op::OpDef* reshape = op::FindOperator("Reshape");
+    const op::OpDef* reshape = Known().Reshape;
     const op::TensorDesc& x = r_.desc(g_.nodes[n].inputs[0]);
     const op::TensorDesc& y = r_.desc(g_.nodes[n].outputs[0]);
     if (!reshape || !IsKnown(x.dims) || NumElements(x.dims) == 0 ||
-        !MovesNothing(Perm(r_, g_.nodes[n]), x.dims))
+        !MovesNothing(TransposePerm(r_, g_.nodes[n]), x.dims))
       return;
     ++c_.matches, ++c_.effects;
     const std::vector<int64_t> shape(y.dims.begin(), y.dims.end());
@@ -89,8 +83,8 @@ class Simplifier {
   void ReadThrough(NodeId n) {
     for (int i : {0, 1}) {
       const ValueId v = g_.nodes[n].inputs[i];
-      const NodeId t = r_.Producer(v, "Transpose");
-      if (t < 0 || r_.desc(v).dims.rank() < 2 || !SwapsLastTwo(Perm(r_, g_.nodes[t]))) continue;
+      const NodeId t = r_.Producer(v, Known().Transpose);
+      if (t < 0 || r_.desc(v).dims.rank() < 2 || !SwapsLastTwo(TransposePerm(r_, g_.nodes[t]))) continue;
       ++c_.matches;
       const char* attr = i == 0 ? "transA" : "transB";
       if (!g_.nodes[n].op->declaration || g_.nodes[n].attrs.Int(attr, 0) != 0) continue;

@@ -1,0 +1,148 @@
+// What a session keeps: forms per shape, packed weights, memory for activations.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/parallel.h"
+#include "graph/arena_pool.h"
+#include "graph/graph_tester.h"
+
+namespace opsnn::graph {
+namespace {
+
+TEST(ArenaPool, GivesTheSmallestThatFitsAndKeepsTheBound) {
+  ArenaPool pool(1 << 20);
+  AlignedBuffer a = pool.Take(300 << 10), b = pool.Take(600 << 10);
+  const void *small = a.data(), *large = b.data();
+  pool.Give(std::move(a));
+  pool.Give(std::move(b));
+  EXPECT_EQ(pool.bytes(), size_t{900} << 10);
+  AlignedBuffer again = pool.Take(200 << 10);
+  EXPECT_EQ(again.data(), small);
+  AlignedBuffer other = pool.Take(200 << 10);
+  EXPECT_EQ(other.data(), large);
+  pool.Give(std::move(again));
+  pool.Give(std::move(other));
+  pool.Give(AlignedBuffer(3 << 20));  // more than the bound: it stays alone
+  EXPECT_EQ(pool.bytes(), size_t{3} << 20);
+  EXPECT_TRUE(pool.Take(4 << 20));  // in place of the one that waited
+  EXPECT_EQ(pool.bytes(), 0u);
+}
+
+TEST(WeightPacks, IdlePacksAreBounded) {
+  WeightPacks packs;
+  const auto constant = HostTensor::From<float>({256}, std::vector<float>(256));
+  const auto make = [] { return std::make_shared<int>(1); };
+  const auto held = packs.GetOrMake(constant, "held", make);
+  for (const char* key : {"a", "b", "c"}) (void)packs.GetOrMake(constant, key, make);
+  (void)packs.GetOrMake(constant, "a", make);  // used again: "b" is the oldest now
+  EXPECT_EQ(packs.stats().entries, 4u);
+  packs.Trim(2048);
+  EXPECT_EQ(packs.stats().entries, 3u);
+  EXPECT_EQ(packs.stats().evictions, 1);
+  EXPECT_EQ(packs.stats().hits, 1);
+  int made = 0;
+  const auto count = [&] { return ++made, std::make_shared<int>(2); };
+  (void)packs.GetOrMake(constant, "a", count);
+  (void)packs.GetOrMake(constant, "held", count);
+  EXPECT_EQ(made, 0);
+  (void)packs.GetOrMake(constant, "b", count);
+  EXPECT_EQ(made, 1);
+  packs.Trim(0);
+  EXPECT_EQ(packs.stats().entries, 1u);  // what somebody holds stays
+}
+
+TEST(WeightPacks, PacksOfForgottenConstantsGo) {
+  WeightPacks packs;
+  auto constant = HostTensor::From<float>({4}, {1, 2, 3, 4});
+  const auto make = [] { return std::make_shared<int>(1); };
+  (void)packs.GetOrMake(constant, "a", make);
+  (void)packs.GetOrMake(constant, "b", make);
+  packs.Trim(1 << 20);
+  EXPECT_EQ(packs.stats().entries, 2u);
+  constant.reset();
+  packs.Trim(1 << 20);
+  EXPECT_EQ(packs.stats().entries, 0u);
+}
+
+TEST(WeightPacks, WithoutMemoryNothingIsKept) {
+  WeightPacks packs;
+  const auto constant = HostTensor::From<float>({1}, {1});
+  EXPECT_EQ(packs.GetOrMake(constant, "a", [] { return std::shared_ptr<const void>(); }), nullptr);
+  EXPECT_NE(packs.GetOrMake(constant, "a", [] { return std::make_shared<int>(1); }), nullptr);
+}
+
+// A convolution, products on constants, an attention-like product and a constant folded per shape.
+void AddManyShapesModel(GraphMaker& m) {
+  const ValueId x = m.In("x", {1, 16, 4, kUnknownDim});
+  ValueId y =
+      m.Op("Relu", {m.Op("Conv", {x, m.Random({32, 16, 3, 3})}, {{"pads", std::vector<int64_t>(4, 1)}})});
+  y = m.Op("Reshape",
+           {m.Op("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 3, 1, 2}}}), m.Ints({0, -1, 128})});
+  y = m.Op("Add", {m.Op("MatMul", {y, m.Random({128, 96})}), m.Random({96})});
+  const ValueId t = m.Op("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  y = m.Op("MatMul", {m.Op("Softmax", {m.Op("MatMul", {y, t})}), y});
+  m.Out(m.Op("MatMul", {y, m.Random({96, 64})}));
+}
+
+TEST(Session, ManyShapesNeedNoMoreMemory) {
+  GraphMaker m;
+  AddManyShapesModel(m);
+  SessionOptions o = Mode(FusionMode::kAuto);
+  o.cache_bytes = 1 << 20;
+  auto s = Session::Create(m.graph(), o);
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  std::set<int64_t> seen;
+  size_t packs_at_half = 0, largest = 0;
+  testing::Rng& rng = m.rng();
+  while (seen.size() < 100) {
+    // From where products pack their constants on: below, they are read in place.
+    const int64_t w = rng.Int(64, 400);
+    if (!seen.insert(w).second) continue;
+    auto r = (*s)->Run({{"x", m.RandomTensor({1, 16, 4, w})}});
+    ASSERT_TRUE(r.ok()) << r.status().message();
+    largest = std::max(largest, r->prepared->peak_bytes());
+    const CacheStats forms = (*s)->form_stats();
+    EXPECT_TRUE(forms.bytes <= o.cache_bytes || forms.entries == 1);
+    if (seen.size() == 50) packs_at_half = (*s)->pack_stats().bytes;
+  }
+  EXPECT_EQ((*s)->pack_stats().bytes, packs_at_half) << "a constant is packed once for all widths";
+  EXPECT_LE((*s)->arena_bytes(), std::max(largest, o.cache_bytes));
+  EXPECT_GT((*s)->form_stats().evictions, 0);
+  EXPECT_EQ((*s)->form_stats().misses, 100);
+}
+
+// Results are the same bits for any number of threads, whatever the graph.
+TEST(Session, ThreadsDoNotChangeABit) {
+  for (auto _ : testing::FuzzFor(60)) {
+    GraphMaker m;
+    testing::Rng& rng = m.rng();
+    const int64_t n = rng.Int(1, 3), c = rng.Int(1, 70), h = rng.Int(1, 20), w = rng.Int(1, 20),
+                  oc = rng.Int(1, 70);
+    const ValueId x = m.In("x", {n, c, h, w});
+    const int64_t k = rng.Int(0, 1) * 2 + 1;
+    ValueId y = m.Op("Conv", {x, m.Random({oc, c, k, k}), m.Random({oc})},
+                     {{"pads", std::vector<int64_t>(4, k / 2)}});
+    y = m.Op("HardSwish", {y});
+    y = m.Op("Conv", {y, m.Random({oc, 1, 3, 3})}, {{"pads", std::vector<int64_t>(4, 1)}, {"group", oc}});
+    y = m.Op("Add", {y, m.Op("Sigmoid", {m.Op("GlobalAveragePool", {y})})});
+    y = m.Op("Transpose", {m.Op("Reshape", {y, m.Ints({n, oc, h * w})})},
+             {{"perm", std::vector<int64_t>{0, 2, 1}}});
+    const int64_t d = rng.Int(1, 100);
+    const ValueId q = m.Op("Add", {m.Op("MatMul", {y, m.Random({oc, d})}), m.Random({d})});
+    const ValueId scores =
+        m.Op("MatMul", {q, m.Op("Transpose", {q}, {{"perm", std::vector<int64_t>{0, 2, 1}}})});
+    y = m.Op("MatMul", {m.Op("Softmax", {m.Op("Mul", {scores, m.Scalar(0.1f)})}), q});
+    m.Out(m.Op("LayerNormalization", {m.Op("Gelu", {y}), m.Random({d})}));
+    SetNumThreads(1);
+    const Outcome one = RunGraph(m, Mode(FusionMode::kAuto));
+    for (int threads : {2, 3}) {
+      SetNumThreads(threads);
+      ASSERT_EQ(one.outputs, RunGraph(m, Mode(FusionMode::kAuto)).outputs) << threads << " threads";
+    }
+    SetNumThreads(0);
+  }
+}
+
+}  // namespace
+}  // namespace opsnn::graph

@@ -1,0 +1,60 @@
+// Pointwise chains joined with the row operator behind them.
+#include <gtest/gtest.h>
+
+#include "graph/graph_tester.h"
+
+namespace opsnn::graph {
+namespace {
+
+void ExpectOneProgram(GraphMaker& m) {
+  const Outcome fused = ExpectFusionKeepsResults(m);
+  EXPECT_EQ(fused.Effects("row_chain"), 1);
+  const Outcome off = RunGraph(m, Mode(FusionMode::kForce, "row_chain"));
+  EXPECT_EQ(off.Effects("row_chain"), 0);
+  EXPECT_LT(fused.prepared->bytes_moved(), off.prepared->bytes_moved());
+  EXPECT_LT(fused.prepared->nodes_run(), off.prepared->nodes_run());
+}
+
+TEST(RowChain, ScaleMaskSoftmax) {
+  GraphMaker m;
+  const ValueId x = m.Op("Div", {m.In("x", {2, 3, 5, 7}), m.Scalar(8)});
+  m.Out(m.Op("Softmax", {m.Op("Add", {x, m.Random({2, 1, 1, 7})})}));
+  ExpectOneProgram(m);
+}
+
+TEST(RowChain, ResidualAndNorm) {
+  for (const char* norm : {"LayerNormalization", "RMSNormalization"}) {
+    GraphMaker m;
+    const ValueId x = m.Op("Add", {m.In("x", {4, 3, 33}), m.In("r", {4, 3, 33})});
+    m.Out(m.Op(norm, {x, m.Random({33})}, {{"epsilon", 1e-3}}));
+    ExpectOneProgram(m);
+  }
+}
+
+TEST(RowChain, EmbeddingAddNormOverTwoAxes) {
+  GraphMaker m;
+  const ValueId e = m.Op("Gather", {m.Random({11, 5, 4}), m.Ints({3, 0, 7})});
+  const ValueId x = m.Op("Add", {e, m.In("p", {3, 5, 4})});
+  m.Out(m.Op("LayerNormalization", {x, m.Random({5, 4}), m.Random({5, 4})}, {{"axis", int64_t{1}}}));
+  ExpectOneProgram(m);
+}
+
+TEST(RowChain, ASecondReaderOrAnotherAxisKeepsThemApart) {
+  GraphMaker m;
+  const ValueId x = m.Op("Abs", {m.In("x", {4, 6})});
+  m.Out(m.Op("Softmax", {x}));
+  m.Out(m.Op("Softmax", {m.Op("Neg", {x})}, {{"axis", int64_t{0}}}));
+  EXPECT_EQ(ExpectFusionKeepsResults(m).Effects("row_chain"), 0);
+}
+
+TEST(RowChain, SmallOnesStayApartUnlessForced) {
+  GraphMaker m;
+  m.Out(m.Op("Softmax", {m.Op("Abs", {m.In("x", {4, 6})})}));
+  const Outcome o = RunGraph(m, Mode(FusionMode::kAuto));
+  EXPECT_EQ(o.Effects("row_chain"), 0);
+  ASSERT_FALSE(o.prepared->graph().decisions.empty());
+  EXPECT_NE(o.prepared->graph().decisions.back().reason.find("stays in a cache"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace opsnn::graph
