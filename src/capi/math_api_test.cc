@@ -2,6 +2,9 @@
 #include <cmath>
 #include <limits>
 
+#include "aclnnop/aclnn_add_n.h"
+#include "aclnnop/aclnn_maxn.h"
+#include "aclnnop/aclnn_minn.h"
 #include "capi/api_case.h"
 
 namespace opsnn::capi {
@@ -366,6 +369,12 @@ const ApiCase kBinary[] = {
      .hi = 90,
      .ulps = 0,
      .broadcast = true},
+    {.api = "aclnnBitwiseAndTensorOut",
+     .f = BINARY(static_cast<double>(Bits(a) & Bits(b))),
+     .lo = -90,
+     .hi = 90,
+     .ulps = 0,
+     .broadcast = true},
     {.api = "aclnnBitwiseOrTensor",
      .f = BINARY(static_cast<double>(Bits(a) | Bits(b))),
      .lo = -90,
@@ -440,6 +449,37 @@ const ApiCase kBinary[] = {
 };
 
 class MathApiTest : public ApiTest {};
+
+TEST_F(MathApiTest, Lists) {
+  Rng rng;
+  for (DType t : {DType::kF32, DType::kF16, DType::kS32, DType::kS64}) {
+    ApiTensor y(t, {3, 4}, &rng, true);
+    // The list owns its members: plain tensors, which ApiTensor would destroy again.
+    GuardedTensor a(t, {3, 4}, &rng, true), b(t, {4}), c(t, {3, 1});
+    std::vector<aclTensor*> members;
+    for (GuardedTensor* g : {&a, &b, &c}) {
+      g->FillRandom(rng, -40, 40);
+      const TensorView& v = g->view();
+      members.push_back(aclCreateTensor(v.dims.data(), v.rank(), static_cast<aclDataType>(Info(t).acl),
+                                        v.strides.data(), 0, ACL_FORMAT_ND, v.dims.data(), v.rank(), v.data));
+    }
+    aclTensorList* list = aclCreateTensorList(members.data(), members.size());
+    const auto av = a.Get(), bv = b.Get(), cv = c.Get();
+    std::vector<double> sum, most, least;
+    for (size_t i = 0; i < 12; ++i) {
+      sum.push_back(av[i] + bv[i % 4] + cv[i / 4]);
+      most.push_back(Max(Max(av[i], bv[i % 4]), cv[i / 4]));
+      least.push_back(Min(Min(av[i], bv[i % 4]), cv[i / 4]));
+    }
+    EXPECT_EQ(CALL(aclnnMaxN, list, y), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(y.Get(), most);
+    EXPECT_EQ(CALL(aclnnMinN, list, y), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(y.Get(), least);
+    EXPECT_EQ(CALL(aclnnAddN, list, y), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(testing::Compare(y.Get(), sum, 120 * (testing::Epsilon(t) + 0x1p-22), 0), "") << Name(t);
+    aclDestroyTensorList(list);
+  }
+}
 
 TEST_F(MathApiTest, Unary) {
   Rng rng;
