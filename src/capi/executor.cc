@@ -9,6 +9,7 @@
 #include "base/knobs.h"
 #include "capi/boundary.h"
 #include "capi/plan_cache.h"
+#include "runtime/check.h"
 #include "runtime/device.h"
 #include "runtime/last_error.h"
 #include "runtime/memory.h"
@@ -24,14 +25,19 @@ void PrintPlan(const OpsnnFunction& function, const CallPlan& plan) {
                plan.workspace_bytes);
 }
 
+bool IsDense(const TensorArgument& t) {
+  auto bytes = static_cast<int64_t>(AclTypeSize(t.object->acl_dtype));
+  for (int64_t d : t.object->dims) bytes *= d;
+  return bytes == t.footprint.high - t.footprint.low;
+}
+
 Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_args, uint64_t* workspace_size,
                 aclOpExecutor** handle) {
   if (!workspace_size || !handle) {
     return Errorf(Code::kNull, "%s: %s is null; it must point to the result", function.api,
                   workspace_size ? "executor" : "workspaceSize");
   }
-  *workspace_size = 0;
-  *handle = nullptr;
+  *handle = nullptr;  // workspaceSize stays as it is when the call is refused: programs rely on it
   Call call;
   OPSNN_RETURN_IF_ERROR(Call::Make(function, args, num_args, &call));
   const uint64_t frees = runtime::FreeCount();
@@ -58,7 +64,7 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
     const bool empty = t.footprint.low == t.footprint.high;
     const auto size = empty ? 0 : static_cast<int64_t>(AclTypeSize(t.object->acl_dtype));
     executor->tensors.push_back({t.param, t.member, function.params[t.param].is_output(), t.data,
-                                 t.object->offset * size, t.footprint});
+                                 t.object->offset * size, t.footprint, IsDense(t)});
   }
   executor->frees = frees;
   *workspace_size = plan->workspace_bytes;
@@ -115,6 +121,28 @@ Status RunQueued(const void* payload) {
   return OkStatus();
 }
 
+// What the checker wants to know of a call: the memory that it touches.
+void CheckCall(const OpsnnFunction& function, const Executor& e, const void* workspace,
+               uint64_t workspace_size, const runtime::Stream& stream) {
+  std::vector<runtime::MemoryAccess> accesses;
+  auto add = [&](const char* argument, const void* base, int64_t low, int64_t high, bool write, bool dense) {
+    if (!base || low >= high) return;
+    const char* start = static_cast<const char*>(base);
+    accesses.push_back({start + low, start + high, write, dense, argument});
+    if (runtime::Checks(runtime::kCheckMemory)) {
+      runtime::CheckDevicePointer(function.api, argument, start + low, high - low);
+    }
+  };
+  for (const Binding& b : e.tensors) {
+    const Param& p = function.params[b.param];
+    add(p.name, b.address(), b.footprint.low, b.footprint.high, p.is_output(), b.dense);
+  }
+  if (e.plan->workspace_bytes) {
+    add("workspace", workspace, 0, static_cast<int64_t>(workspace_size), true, true);
+  }
+  if (runtime::Checks(runtime::kCheckSync)) runtime::CheckTask(stream.id(), function.api, accesses);
+}
+
 Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspace, uint64_t workspace_size,
                  aclrtStream stream) {
   if (e.function != &function) {
@@ -155,6 +183,8 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
     const auto at = reinterpret_cast<uintptr_t>(workspace);
     queued->workspace = reinterpret_cast<char*>((at + kAlignment - 1) / kAlignment * kAlignment);
   }
+  const bool checks = runtime::Checks(runtime::kCheckMemory) || runtime::Checks(runtime::kCheckSync);
+  if (checks && !(*target)->capture()) CheckCall(function, e, workspace, workspace_size, **target);
   queued->function = &function;
   queued->plan = e.plan;
   runtime::Task task;

@@ -20,6 +20,7 @@ struct Binding {
   void* data = nullptr;      // of the first element
   int64_t offset_bytes = 0;  // of the first element from the tensor's address
   Footprint footprint;
+  bool dense = true;  // the view touches every byte of its footprint
 
   const void* address() const { return static_cast<char*>(data) - offset_bytes; }
 };

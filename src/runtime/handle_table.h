@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/check.h"
+
 namespace opsnn::runtime {
 
 enum class HandleKind : uint8_t {
@@ -58,7 +60,9 @@ class HandleTable {
     }
     entries_[slot].object = std::move(object);
     ++live_;
-    return Encode(slot, entries_[slot].generation);
+    void* handle = Encode(slot, entries_[slot].generation);
+    if (Checks(kCheckLeak) && kKind != HandleKind::kContext) NoteMade(Name(kKind), handle);
+    return handle;
   }
 
   std::shared_ptr<T> Find(const void* handle) const {
@@ -75,6 +79,7 @@ class HandleTable {
     e->generation = (e->generation + 1) & ((1u << kGenerationBits) - 1);
     free_.push_back(static_cast<uint32_t>(Bits(handle) & ((1u << kSlotBits) - 1)));
     --live_;
+    if (Checks(kCheckLeak)) NoteEnded(handle);
     return std::move(e->object);
   }
 

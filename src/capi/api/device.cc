@@ -7,6 +7,7 @@
 #include "base/knobs.h"
 #include "capi/acl_exports.h"
 #include "capi/boundary.h"
+#include "runtime/check.h"
 #include "runtime/memory.h"
 
 namespace opsnn::capi {
@@ -47,6 +48,7 @@ OPSNN_ACL_API aclError aclrtSetDevice(int32_t deviceId) {
 }
 
 OPSNN_ACL_API aclError aclrtResetDevice(int32_t deviceId) {
+  if (runtime::Checks(runtime::kCheckSync)) runtime::NoteAllDone();  // it waits for the device's work
   return FailDevice("aclrtResetDevice", runtime::ResetDevice(deviceId, false));
 }
 

@@ -5,6 +5,7 @@
 #include "base/knobs.h"
 #include "capi/acl_exports.h"
 #include "capi/boundary.h"
+#include "runtime/check.h"
 #include "runtime/last_error.h"
 
 namespace opsnn::capi {
@@ -41,6 +42,7 @@ OPSNN_ACL_API aclError aclFinalize() {
                 "the library is not initialised, or finalised already");
   }
   init_count = 0;
+  if (runtime::Checks(runtime::kCheckLeak)) runtime::ReportLeaks();
   return ACL_SUCCESS;
 }
 
@@ -50,7 +52,7 @@ OPSNN_ACL_API aclError aclFinalizeReference(uint64_t* refCount) {
     return Fail("aclFinalizeReference", ACL_ERROR_UNINITIALIZE,
                 "the library is not initialised, or finalised already");
   }
-  --init_count;
+  if (--init_count == 0 && runtime::Checks(runtime::kCheckLeak)) runtime::ReportLeaks();
   if (refCount) *refCount = init_count;
   return ACL_SUCCESS;
 }

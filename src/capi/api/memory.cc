@@ -7,12 +7,19 @@
 #include "capi/acl_exports.h"
 #include "capi/boundary.h"
 #include "capi/objects.h"
+#include "runtime/check.h"
 #include "runtime/device.h"
 
 namespace opsnn::capi {
 namespace {
 
+using runtime::Checks;
+using runtime::MemoryAccess;
 using runtime::MemoryKind;
+
+MemoryAccess Access(const void* p, size_t bytes, bool write, const char* argument) {
+  return {p, static_cast<const char*>(p) + bytes, write, true, argument};
+}
 
 int Malloc(const char* function, void** pointer, size_t size, MemoryKind kind) {
   if (!pointer) return Fail(function, ACL_ERROR_INVALID_PARAM, "the result pointer is null");
@@ -30,11 +37,18 @@ int Malloc(const char* function, void** pointer, size_t size, MemoryKind kind) {
                 block.status().message());
   }
   *pointer = *block;
+  if (Checks(runtime::kCheckLeak)) {
+    runtime::NoteMade(kind == MemoryKind::kDevice ? "device memory" : "host memory", *pointer, size);
+  }
   return ACL_SUCCESS;
 }
 
 int Free(const char* function, void* pointer, MemoryKind kind) {
   if (!pointer) return Fail(function, ACL_ERROR_INVALID_PARAM, "the pointer is null");
+  if (Checks(runtime::kCheckSync)) {
+    if (auto block = runtime::FindBlock(pointer)) runtime::CheckFreed(function, block->base, block->bytes);
+  }
+  if (Checks(runtime::kCheckLeak)) runtime::NoteEnded(pointer);
   // Queued work may still use the block; a program that forgot to synchronise must not crash.
   if (!runtime::Stream::InsideTask()) runtime::DrainAllStreams(-1);
   Status s = runtime::Free(pointer, kind);
@@ -50,6 +64,8 @@ struct Copy {
 void DoCopy(const Copy& c) {
   for (size_t r = 0; r < c.rows; ++r) std::memmove(c.to + r * c.to_pitch, c.from + r * c.from_pitch, c.width);
 }
+
+void CheckSides(const char* function, void* dst, const void* src, size_t bytes, aclrtMemcpyKind kind);
 
 int CheckKind(const char* function, aclrtMemcpyKind kind) {
   if (kind >= ACL_MEMCPY_HOST_TO_HOST && kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE) return ACL_SUCCESS;
@@ -82,12 +98,43 @@ int CheckCopy(const char* function, void* dst, size_t dest_max, const void* src,
                 StrFormat("count is %zu; allowed: at most destMax, which is %zu", count, dest_max));
   }
   if (int code = CheckRoom(function, "dst", dst, count)) return code;
-  return CheckRoom(function, "src", src, count);
+  if (int code = CheckRoom(function, "src", src, count)) return code;
+  CheckSides(function, dst, src, count, kind);
+  return ACL_SUCCESS;
+}
+
+// The bytes of one side of a copy from its first to its last.
+size_t Span(const Copy& c, size_t pitch) { return c.rows ? pitch * (c.rows - 1) + c.width : 0; }
+std::vector<MemoryAccess> Accesses(const Copy& c) {
+  std::vector<MemoryAccess> a = {Access(c.to, Span(c, c.to_pitch), true, "dst"),
+                                 Access(c.from, Span(c, c.from_pitch), false, "src")};
+  for (MemoryAccess& x : a) x.dense = c.rows == 1;
+  return a;
+}
+
+// Now, on this thread.
+void CopyHere(const char* function, const Copy& copy) {
+  if (Checks(runtime::kCheckSync)) {
+    for (const MemoryAccess& a : Accesses(copy)) runtime::CheckHostAccess(function, a);
+  }
+  DoCopy(copy);
+}
+
+// Which side of a copy is device memory is said by its kind.
+void CheckSides(const char* function, void* dst, const void* src, size_t bytes, aclrtMemcpyKind kind) {
+  if (!Checks(runtime::kCheckMemory)) return;
+  if (kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE) {
+    runtime::CheckDevicePointer(function, "dst", dst, static_cast<int64_t>(bytes));
+  }
+  if (kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE) {
+    runtime::CheckDevicePointer(function, "src", src, static_cast<int64_t>(bytes));
+  }
 }
 
 int QueueCopy(const char* function, const Copy& copy, aclrtStream stream) {
   auto s = runtime::ResolveStream(stream);
   if (!s.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, s.status().message());
+  if (Checks(runtime::kCheckSync)) runtime::CheckTask((*s)->id(), function, Accesses(copy));
   runtime::Task task;
   task.name = "memcpy";
   task.payload = std::make_shared<Copy>(copy);
@@ -124,9 +171,19 @@ int CheckFill(const char* function, void* p, size_t max_bytes, size_t bytes) {
   return CheckRoom(function, "the memory", p, bytes);
 }
 
+MemoryAccess AccessOf(const Fill& f) {
+  return Access(f.to, f.words ? 4 * f.count : f.count, true, "the memory");
+}
+
+void FillHere(const char* function, const Fill& fill) {
+  if (Checks(runtime::kCheckSync)) runtime::CheckHostAccess(function, AccessOf(fill));
+  DoFill(fill);
+}
+
 int QueueFill(const char* function, const Fill& fill, aclrtStream stream) {
   auto s = runtime::ResolveStream(stream);
   if (!s.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, s.status().message());
+  if (Checks(runtime::kCheckSync)) runtime::CheckTask((*s)->id(), function, {AccessOf(fill)});
   runtime::Task task;
   task.name = "memset";
   task.payload = std::make_shared<Fill>(fill);
@@ -202,7 +259,7 @@ OPSNN_ACL_API aclError aclrtFreeHostWithDevSync(void* hostPtr) {
 OPSNN_ACL_API aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
                                    aclrtMemcpyKind kind) {
   if (int code = CheckCopy("aclrtMemcpy", dst, destMax, src, count, kind)) return code;
-  if (count) DoCopy(Flat(dst, src, count));
+  if (count) CopyHere("aclrtMemcpy", Flat(dst, src, count));
   return ACL_SUCCESS;
 }
 OPSNN_ACL_API aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count,
@@ -213,7 +270,7 @@ OPSNN_ACL_API aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* s
 OPSNN_ACL_API aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
                                      size_t height, aclrtMemcpyKind kind) {
   if (int code = CheckCopy2d("aclrtMemcpy2d", dst, dpitch, src, spitch, width, height, kind)) return code;
-  DoCopy(Rows(dst, dpitch, src, spitch, width, height));
+  CopyHere("aclrtMemcpy2d", Rows(dst, dpitch, src, spitch, width, height));
   return ACL_SUCCESS;
 }
 OPSNN_ACL_API aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch,
@@ -226,7 +283,8 @@ OPSNN_ACL_API aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* 
 
 OPSNN_ACL_API aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
   if (int code = CheckFill("aclrtMemset", devPtr, maxCount, count)) return code;
-  if (count) DoFill({static_cast<char*>(devPtr), count, static_cast<uint32_t>(value), false});
+  if (count)
+    FillHere("aclrtMemset", {static_cast<char*>(devPtr), count, static_cast<uint32_t>(value), false});
   return ACL_SUCCESS;
 }
 OPSNN_ACL_API aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count,
@@ -237,7 +295,7 @@ OPSNN_ACL_API aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t v
 }
 OPSNN_ACL_API aclError aclrtMemsetD32(void* ptr, size_t memSize, uint32_t value, size_t N) {
   if (int code = CheckFill("aclrtMemsetD32", ptr, memSize, N > SIZE_MAX / 4 ? SIZE_MAX : 4 * N)) return code;
-  DoFill({static_cast<char*>(ptr), N, value, true});
+  FillHere("aclrtMemsetD32", {static_cast<char*>(ptr), N, value, true});
   return ACL_SUCCESS;
 }
 OPSNN_ACL_API aclError aclrtMemsetD32Async(void* ptr, size_t memSize, uint32_t value, size_t N,

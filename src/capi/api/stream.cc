@@ -2,12 +2,14 @@
 #include "capi/acl_exports.h"
 #include "capi/boundary.h"
 #include "runtime/callbacks.h"
+#include "runtime/check.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 
 namespace opsnn::capi {
 namespace {
 
+using runtime::Checks;
 using runtime::Deadline;
 using runtime::Event;
 using runtime::EventRecord;
@@ -65,6 +67,7 @@ int Synchronize(const char* function, aclrtStream handle, Deadline deadline) {
     case Stream::Wait::kDone:
       break;
   }
+  if (Checks(runtime::kCheckSync)) runtime::NoteStreamDone(stream->id());
   return Fail(function, stream->TakeError());
 }
 
@@ -77,6 +80,9 @@ int MakeStream(const char* function, aclrtStream* stream, uint32_t priority, uin
 }
 
 int EndStream(const char* function, aclrtStream stream, bool force) {
+  if (Checks(runtime::kCheckSync)) {
+    if (auto found = runtime::ResolveStream(stream); found.ok()) runtime::NoteStreamDone((*found)->id());
+  }
   Status s = runtime::DestroyStream(stream, force);
   if (s.ok()) return ACL_SUCCESS;
   return Fail(function, s.code() == Code::kNull ? int{ACL_ERROR_INVALID_PARAM} : ACL_ERROR_RT_INVALID_HANDLE,
@@ -103,13 +109,17 @@ int AwaitEvent(const char* function, aclrtEvent handle, Deadline deadline) {
     case Stream::Wait::kDone:
       break;
   }
+  if (Checks(runtime::kCheckSync)) runtime::NoteEventReached(event->id());
   return ACL_SUCCESS;
 }
 
 // Has the event been reached? Somebody who asks also wants it to come closer.
 bool Reached(const Event& event) {
   auto record = event.Newest();
-  if (!record || record->Done()) return true;
+  if (!record || record->Done()) {
+    if (Checks(runtime::kCheckSync)) runtime::NoteEventReached(event.id());
+    return true;
+  }
   record->stream->Nudge();
   return false;
 }
@@ -119,6 +129,7 @@ int WaitInStream(const char* function, aclrtStream stream_handle, aclrtEvent eve
   std::shared_ptr<Event> event;
   if (int code = FindEvent(function, event_handle, &event)) return code;
   if (int code = FindStream(function, stream_handle, &stream)) return code;
+  if (Checks(runtime::kCheckSync)) runtime::NoteEventAwaited(event->id(), stream->id());
   event->QueueWait(stream);
   return ACL_SUCCESS;
 }
@@ -128,6 +139,7 @@ int RecordIn(const char* function, aclrtEvent event_handle, aclrtStream stream_h
   std::shared_ptr<Event> event;
   if (int code = FindEvent(function, event_handle, &event)) return code;
   if (int code = FindStream(function, stream_handle, &stream)) return code;
+  if (Checks(runtime::kCheckSync)) runtime::NoteEventRecorded(event->id(), stream->id());
   event->Record(stream);
   return ACL_SUCCESS;
 }
@@ -171,7 +183,10 @@ OPSNN_ACL_API aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
     return Fail("aclrtSynchronizeDeviceWithTimeout", ACL_ERROR_RT_CONTEXT_NULL,
                 "no device is set in this process");
   }
-  if (runtime::DrainAllStreams(context->device, DeadlineIn(timeout))) return ACL_SUCCESS;
+  if (runtime::DrainAllStreams(context->device, DeadlineIn(timeout))) {
+    if (Checks(runtime::kCheckSync)) runtime::NoteAllDone();
+    return ACL_SUCCESS;
+  }
   return Fail("aclrtSynchronizeDeviceWithTimeout", ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
               "the work queued on the device did not finish in time");
 }
@@ -183,6 +198,7 @@ OPSNN_ACL_API aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* s
   if (int code = FindStream("aclrtStreamQuery", stream, &s)) return code;
   const bool done = s->Done(s->Newest());
   if (!done) s->Nudge();
+  if (done && Checks(runtime::kCheckSync)) runtime::NoteStreamDone(s->id());
   *status = done ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
   return ACL_SUCCESS;
 }

@@ -11,6 +11,7 @@
 
 #include "capi/acl_exports.h"
 #include "capi/boundary.h"
+#include "runtime/check.h"
 #include "runtime/stream.h"
 
 namespace opsnn::capi {
@@ -208,6 +209,7 @@ OPSNN_ACL_API aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, acl
   }
   ++memory->mappings;
   around->mappings[at] = {size, memory};
+  runtime::NoteMapped(virPtr, size);
   return ACL_SUCCESS;
 }
 
@@ -227,6 +229,7 @@ OPSNN_ACL_API aclError aclrtUnmapMem(void* virPtr) {
   if (!Unmap(at, it->second.bytes)) return SystemError(kApi, "unmapping", it->second.bytes);
   Drop(s, it->second.memory, &it->second.memory->mappings);
   around->mappings.erase(it);
+  runtime::NoteUnmapped(virPtr);
   return ACL_SUCCESS;
 }
 
