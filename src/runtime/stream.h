@@ -47,8 +47,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint32_t priority() const { return priority_; }
   uint32_t flags() const { return flags_; }
 
-  // Queues a task and returns its ticket: 1, 2, 3, ... While the stream captures, the task is recorded instead
-  // and the ticket is that of the newest one queued before.
+  // Queues a task and returns its ticket: 1, 2, 3, ... While the stream captures, the task is recorded
+  // instead and the ticket is that of the newest one queued before.
   uint64_t Push(Task task);
   // The ticket of the newest task.
   uint64_t Newest() const;
