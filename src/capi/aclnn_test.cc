@@ -40,9 +40,7 @@ int64_t BroadcastIndex(const Dims& own, const Dims& dims, int64_t linear) {
   return index;
 }
 
-double Gelu(double x) {
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
+double Gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 
 TEST_F(ApiTest, ReluAndGelu) {
   Rng rng;

@@ -6,8 +6,8 @@
 
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_cast.h"
-#include "aclnnop/aclnn_digamma.h"
 #include "aclnnop/aclnn_convolution.h"
+#include "aclnnop/aclnn_digamma.h"
 #include "aclnnop/aclnn_gelu.h"
 #include "aclnnop/aclnn_layer_norm.h"
 #include "aclnnop/aclnn_matmul.h"

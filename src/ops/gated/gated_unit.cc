@@ -1,4 +1,4 @@
-#include "ops/activation/gated_terms.h"
+#include "ops/gated/gated_terms.h"
 
 OPSNN_DEFINE_OPERATOR(GatedUnit) {
   op::DefineFormula(def, [](op::Formula& f) {

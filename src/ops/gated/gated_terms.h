@@ -1,6 +1,6 @@
 // The two factors of gated units and their derivatives, by the attributes of GatedUnit.
-#ifndef OPSNN_OPS_ACTIVATION_GATED_TERMS_H_
-#define OPSNN_OPS_ACTIVATION_GATED_TERMS_H_
+#ifndef OPSNN_OPS_GATED_GATED_TERMS_H_
+#define OPSNN_OPS_GATED_GATED_TERMS_H_
 
 #include <limits>
 #include <string>
@@ -78,4 +78,4 @@ inline op::Term LinearSlope(op::Formula& f, op::Term b) {
 
 }  // namespace opsnn::ops
 
-#endif  // OPSNN_OPS_ACTIVATION_GATED_TERMS_H_
+#endif  // OPSNN_OPS_GATED_GATED_TERMS_H_

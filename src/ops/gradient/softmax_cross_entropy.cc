@@ -1,4 +1,4 @@
-#include "ops/activation/softmax_rows.h"
+#include "ops/gradient/softmax_rows.h"
 
 OPSNN_DEFINE_OPERATOR(SoftmaxCrossEntropy) {
   ops::DefineSoftmaxRows(def, [](ProgramBuilder& b, ComputeType type) {

@@ -1,6 +1,6 @@
 // Row programs along one axis that take several tensors of one shape: gradients and losses of softmax.
-#ifndef OPSNN_OPS_ACTIVATION_SOFTMAX_ROWS_H_
-#define OPSNN_OPS_ACTIVATION_SOFTMAX_ROWS_H_
+#ifndef OPSNN_OPS_GRADIENT_SOFTMAX_ROWS_H_
+#define OPSNN_OPS_GRADIENT_SOFTMAX_ROWS_H_
 
 #include <functional>
 
@@ -15,4 +15,4 @@ void DefineSoftmaxRows(op::OpDef& def, std::function<void(ProgramBuilder&, Compu
 
 }  // namespace opsnn::ops
 
-#endif  // OPSNN_OPS_ACTIVATION_SOFTMAX_ROWS_H_
+#endif  // OPSNN_OPS_GRADIENT_SOFTMAX_ROWS_H_

@@ -1,4 +1,4 @@
-#include "ops/activation/softmax_rows.h"
+#include "ops/gradient/softmax_rows.h"
 
 #include <algorithm>
 
