@@ -32,7 +32,8 @@ constexpr Pass kPreparePasses[] = {
     {"row_chain", true, false, RowChain},
     {"layout", false, false, AssignLayouts},
     {"transdata_merge", false, false, TransDataMerge},
-    {"parts_in_place", true, false, PartsInPlace},
+    // A product by few rows adds in another order where its operand lies transposed.
+    {"parts_in_place", true, true, PartsInPlace},
 };
 
 struct PassFault {

@@ -91,8 +91,10 @@ class Importer {
     return OkStatus();
   }
 
-  // An input with an initializer: it may be fed. Old files list every weight like this.
+  // An input with an initializer: it may be fed. Files of before IR version 4 had to list every weight like
+  // this; there it is a constant.
   Status AddDefault(const ValueInfo& info) {
+    if (model_.ir_version < 4) return OkStatus();
     OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, builder_.Find(info.name));
     const op::TensorDesc& constant = graph_.values[v].desc;
     if (info.is_tensor && info.elem_type == 0) {  // no type given: that of the initializer

@@ -45,18 +45,20 @@ ConstTensor RunModel(const std::string& bytes, FusionMode fusion, const ConstTen
   return r->outputs[0];
 }
 
-void ExpectSameBits(const std::function<void(ModelWriter&)>& chain) {
-  testing::Rng rng;
-  const std::string bytes = WithChain(rng, chain);
-  std::vector<float> values(kChannels * kSide * kSide);
-  for (float& v : values) v = static_cast<float>(rng.Real(-2, 2));
-  const auto x = HostTensor::From<float>({1, kChannels, kSide, kSide}, values);
+void ExpectSameBits(const std::string& bytes, const ConstTensor& x) {
   const ConstTensor plain = RunModel(bytes, FusionMode::kOff, x);
   for (const FusionMode fusion : {FusionMode::kAuto, FusionMode::kForce}) {
     const ConstTensor fused = RunModel(bytes, fusion, x);
     ASSERT_EQ(fused->bytes(), plain->bytes());
     EXPECT_EQ(std::memcmp(fused->data(), plain->data(), plain->bytes()), 0);
   }
+}
+
+void ExpectSameBits(const std::function<void(ModelWriter&)>& chain) {
+  testing::Rng rng;
+  std::vector<float> values(kChannels * kSide * kSide);
+  for (float& v : values) v = static_cast<float>(rng.Real(-2, 2));
+  ExpectSameBits(WithChain(rng, chain), HostTensor::From<float>({1, kChannels, kSide, kSide}, values));
 }
 
 TEST(ExactPolicy, DecomposedHardSwish) {
@@ -85,6 +87,33 @@ TEST(ExactPolicy, SquareAndAffine) {
     w.Node("Pow", {"c", "two"}, {"q"}).Node("Mul", {"q", "third"}, {"r"}).Node("Add", {"r", "b"}, {"s"});
     w.Node("Relu", {"s"}, {"t"}).Node("Add", {"t", "c"}, {"y"});
   });
+}
+
+// Attention's products: transposed operands that the fused form may read in place, by few rows and many.
+TEST(ExactPolicy, TransposedOperands) {
+  testing::Rng rng;
+  constexpr int64_t kHeads = 3, kDepth = 64;
+  for (const int64_t length : {1, 2, 5, 7, 8, 13, 33, 70}) {
+    ModelWriter w(17);
+    const std::string n = std::to_string(length), width = std::to_string(kHeads * kDepth);
+    w.Input("x", {"1", n, width}).Output("y");
+    w.Initializer(RawTensor<int64_t>("s", 7, {4}, {1, -1, kHeads, kDepth}));
+    Scalar(w, "eight", 8);
+    w.Node("Relu", {"x"}, {"q"}).Node("Tanh", {"x"}, {"k"});
+    w.Node("Reshape", {"q", "s"}, {"q1"})
+        .Node("Reshape", {"k", "s"}, {"k1"})
+        .Node("Reshape", {"x", "s"}, {"v1"});
+    w.Node("Transpose", {"q1"}, {"q2"}, {AttrWriter::Ints("perm", {0, 2, 1, 3})});
+    w.Node("Transpose", {"k1"}, {"k2"}, {AttrWriter::Ints("perm", {0, 2, 3, 1})});
+    w.Node("Transpose", {"v1"}, {"v2"}, {AttrWriter::Ints("perm", {0, 2, 1, 3})});
+    w.Node("MatMul", {"q2", "k2"}, {"p"}).Node("Div", {"p", "eight"}, {"d"});
+    w.Node("Softmax", {"d"}, {"a"}, {AttrWriter::Int("axis", -1)}).Node("MatMul", {"a", "v2"}, {"h"});
+    w.Node("Transpose", {"h"}, {"y"}, {AttrWriter::Ints("perm", {0, 2, 1, 3})});
+    std::vector<float> values(static_cast<size_t>(length * kHeads * kDepth));
+    for (float& v : values) v = static_cast<float>(rng.Real(-2, 2));
+    SCOPED_TRACE(length);
+    ExpectSameBits(w.Bytes(), HostTensor::From<float>({1, length, kHeads * kDepth}, values));
+  }
 }
 
 }  // namespace
