@@ -60,8 +60,10 @@ Status Infer(op::InferContext& c) {
   Dims dims = x.dims;
   for (int i = 0; i < dims.rank(); ++i) {
     if (dims[i] == kUnknownDim) continue;
+    // What one side cuts too much does not come out of the other side's border.
+    const int64_t cut = std::max<int64_t>(-pads->before[i], 0) + std::max<int64_t>(-pads->after[i], 0);
     dims[i] += pads->before[i] + pads->after[i];
-    if (dims[i] < 0) {
+    if (cut > x.dims[i]) {
       return InvalidArgument("%s: pads %lld and %lld cut more than axis %d of size %lld has", kOp,
                              static_cast<long long>(pads->before[i]), static_cast<long long>(pads->after[i]),
                              i, static_cast<long long>(x.dims[i]));
