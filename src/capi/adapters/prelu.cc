@@ -9,19 +9,22 @@ int64_t Channels(const Dims& dims) { return dims.rank() > 1 ? dims[1] : 1; }
 // The slopes as an operand that broadcasts to x.
 Result<Operand> Slopes(const Call& call, const Operand& weight, const Operand& x) {
   const int64_t n = NumElements(weight.desc.dims);
-  if (n != 1 && n != Channels(x.desc.dims)) {
+  // At most one dim is not 1; it carries the stride.
+  int64_t stride = 0;
+  int long_dims = 0;
+  for (int i = 0; i < weight.desc.dims.rank(); ++i) {
+    if (weight.desc.dims[i] == 1) continue;
+    stride = StridesOf(weight.desc)[i];
+    ++long_dims;
+  }
+  if ((n != 1 && n != Channels(x.desc.dims)) || long_dims > 1) {
     return InvalidArgument(
-        "%s: weight has shape %s; allowed: one element, or %lld, one for each channel of self",
+        "%s: weight has shape %s; allowed: one element, or %lld in one dim, one for each channel of self",
         call.function().api, ToString(weight.desc.dims).c_str(),
         static_cast<long long>(Channels(x.desc.dims)));
   }
-  // The one dim that is not 1 carries the stride.
-  int64_t stride = 0;
-  for (int i = 0; i < weight.desc.dims.rank(); ++i) {
-    if (weight.desc.dims[i] != 1) stride = StridesOf(weight.desc)[i];
-  }
   Dims dims = Dims::Filled(x.desc.dims.rank(), 1), strides = Dims::Filled(x.desc.dims.rank(), 0);
-  if (n > 1) {
+  if (n != 1) {
     dims[1] = n;
     strides[1] = stride;
   }
