@@ -57,7 +57,13 @@ void AddExplain(CLI::App& app, Run& run) {
       auto planned = target->PlanShapes(*model);
       if (!planned.ok()) return planned.status();
       const opsnn::Shapes& shapes = *planned;
-      auto decisions = model->Explain(shapes, *profile);
+      opsnn::Feeds values;  // shapes may be computed from them
+      if (!target->inputs.empty()) {
+        auto feeds = target->MakeFeeds(*model);
+        if (!feeds.ok()) return feeds.status();
+        values = std::move(*feeds);
+      }
+      auto decisions = model->Explain(shapes, *profile, values);
       if (!decisions.ok()) return decisions.status();
       if (*json) {
         Json list = Json::array();
@@ -74,7 +80,7 @@ void AddExplain(CLI::App& app, Run& run) {
       if (!decisions->empty())
         std::printf("%zu edges: %d fuse, %d split, %d refuse, %d hybrid\n", decisions->size(), verdicts[0],
                     verdicts[1], verdicts[2], verdicts[3]);
-      if (*graph) std::printf("%s", model->Dump(shapes).c_str());
+      if (*graph) std::printf("%s", model->Dump(shapes, values).c_str());
       return opsnn::OkStatus();
     };
   });

@@ -65,8 +65,8 @@ struct RunStats {
 struct NodeCheck {
   std::string node, op;
   double cosine = 1, max_abs = 0, max_rel = 0;
-  // Of the element whose error is the largest share of what it may be: its bound by docs/numerics.md, and that
-  // share (above 1 is out of bounds).
+  // Of the element whose error is the largest share of what it may be: its bound by docs/numerics.md, and
+  // that share (above 1 is out of bounds).
   double bound = 0, share = 0;
   bool ok = true;
   bool checked = true;  // false: there is no reference to compare with
@@ -100,17 +100,19 @@ class OPSNN_API Model {
   Result<std::vector<Tensor>> Run(const Feeds& feeds);
   // The same with the time of every node.
   Result<std::vector<Tensor>> RunProfiled(const Feeds& feeds, RunStats* stats);
-  // Plans for these input shapes without running: memory peak, bytes moved, node counts.
-  Result<RunStats> Plan(const Shapes& shapes);
-  // One decision per edge that could fuse, for a device profile ("" = the profile knob).
-  Result<std::vector<plan::Decision>> Explain(const Shapes& shapes, const std::string& profile = "");
+  // Plans for these input shapes without running: memory peak, bytes moved, node counts. `values` are inputs
+  // that shapes are computed from (a target size, an axis); they also give the shape of their input.
+  Result<RunStats> Plan(const Shapes& shapes, const Feeds& values = {});
+  // One decision per edge that could fuse, for a device profile ("" = the profile knob); `values` as above.
+  Result<std::vector<plan::Decision>> Explain(const Shapes& shapes, const std::string& profile = "",
+                                              const Feeds& values = {});
   // Runs fused and unfused, recomputes every node in double precision on that node's own inputs and compares.
   // progress(done, total) is called now and then.
   Result<VerifyReport> Verify(const Feeds& feeds, const std::function<void(int, int)>& progress = nullptr);
   // Random inputs for all model inputs: floats uniform in [-1, 1), integers in [0, 8), bools. Unknown dims
   // are taken from `shapes`, else 1. The same seed gives the same values on every machine.
   Result<Feeds> RandomFeeds(const Shapes& shapes, uint64_t seed) const;
-  std::string Dump(const Shapes& shapes);  // readable text of the optimised graph
+  std::string Dump(const Shapes& shapes, const Feeds& values = {});  // readable text of the optimised graph
 
   static std::vector<std::string> PassNames();
 

@@ -20,6 +20,8 @@ class OPSNN_API Tensor {
   // A tensor of these dims, its memory 128-byte aligned and not set to anything. Errors: a negative dim, more
   // than 8 dims, a size that overflows, memory that cannot be had.
   static Result<Tensor> Make(DType dtype, std::vector<int64_t> dims);
+  // A tensor on memory that somebody else made, contiguous and row-major; `data` keeps it alive.
+  static Tensor Share(DType dtype, std::vector<int64_t> dims, std::shared_ptr<void> data);
   // A tensor that holds a copy of `values`, converted to T's dtype; the count must match the dims.
   template <typename T>
   static Result<Tensor> From(std::vector<int64_t> dims, const std::vector<T>& values) {

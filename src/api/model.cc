@@ -48,6 +48,16 @@ Result<graph::Feeds> ToFeeds(const Feeds& feeds) {
   return out;
 }
 
+// The same without a copy, for the time of a run.
+Result<graph::FeedViews> ToViews(const Feeds& feeds) {
+  graph::FeedViews out;
+  for (const auto& [name, t] : feeds) {
+    if (!t.valid()) return InvalidArgument("input \"%s\": the tensor holds nothing", name.c_str());
+    out[name] = {t.dtype(), Dims(t.dims()), t.raw()};
+  }
+  return out;
+}
+
 Result<graph::Shapes> ToShapes(const Shapes& shapes) {
   graph::Shapes out;
   for (const auto& [name, dims] : shapes) {
@@ -60,14 +70,11 @@ Result<graph::Shapes> ToShapes(const Shapes& shapes) {
   return out;
 }
 
-Result<std::vector<Tensor>> ToTensors(const std::vector<ConstTensor>& values) {
+// Results of a run belong to nobody else.
+std::vector<Tensor> ToTensors(const std::vector<ConstTensor>& values) {
   std::vector<Tensor> out;
-  for (const ConstTensor& v : values) {
-    auto t = Tensor::Make(v->dtype(), ToVector(v->dims()));
-    if (!t.ok()) return t.status();
-    std::memcpy(t->raw(), v->data(), v->bytes());
-    out.push_back(std::move(*t));
-  }
+  for (const ConstTensor& v : values)
+    out.push_back(Tensor::Share(v->dtype(), ToVector(v->dims()), std::shared_ptr<void>(v, v->data())));
   return out;
 }
 
@@ -167,31 +174,34 @@ const std::vector<ValueInfo>& Model::inputs() const { return impl_->inputs; }
 const std::vector<ValueInfo>& Model::outputs() const { return impl_->outputs; }
 
 Result<std::vector<Tensor>> Model::Run(const Feeds& feeds) {
-  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds in, ToFeeds(feeds));
-  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->Run(in));
+  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
+  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in));
   return ToTensors(r.outputs);
 }
 
 Result<std::vector<Tensor>> Model::RunProfiled(const Feeds& feeds, RunStats* stats) {
-  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds in, ToFeeds(feeds));
+  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
   graph::RunOptions options;
   options.time_nodes = true;
-  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->Run(in, options));
+  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
   *stats = ToStats(*impl_->session, *r.prepared, r.step_us);
   return ToTensors(r.outputs);
 }
 
-Result<RunStats> Model::Plan(const Shapes& shapes) {
+Result<RunStats> Model::Plan(const Shapes& shapes, const Feeds& values) {
   OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
-  OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in));
+  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
+  OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed));
   return ToStats(*impl_->session, *prepared, {});
 }
 
-Result<std::vector<plan::Decision>> Model::Explain(const Shapes& shapes, const std::string& profile) {
+Result<std::vector<plan::Decision>> Model::Explain(const Shapes& shapes, const std::string& profile,
+                                                   const Feeds& values) {
   OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
+  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
   OPSNN_ASSIGN_OR_RETURN(const device::DeviceProfile p,
                          device::FindProfile(profile.empty() ? GetKnobs().profile : profile));
-  return impl_->session->Decide(in, p);
+  return impl_->session->Decide(in, p, fed);
 }
 
 Result<VerifyReport> Model::Verify(const Feeds& feeds, const std::function<void(int, int)>& progress) {
@@ -235,10 +245,12 @@ Result<Feeds> Model::RandomFeeds(const Shapes& shapes, uint64_t seed) const {
   return feeds;
 }
 
-std::string Model::Dump(const Shapes& shapes) {
+std::string Model::Dump(const Shapes& shapes, const Feeds& values) {
   auto in = ToShapes(shapes);
   if (!in.ok()) return in.status().message() + "\n";
-  auto prepared = impl_->session->Prepare(*in);
+  auto fed = ToFeeds(values);
+  if (!fed.ok()) return fed.status().message() + "\n";
+  auto prepared = impl_->session->Prepare(*in, *fed);
   return prepared.ok() ? (*prepared)->graph().ToString() : prepared.status().message() + "\n";
 }
 

@@ -30,6 +30,14 @@ Result<Tensor> Tensor::Make(DType dtype, std::vector<int64_t> dims) {
   return t;
 }
 
+Tensor Tensor::Share(DType dtype, std::vector<int64_t> dims, std::shared_ptr<void> data) {
+  Tensor t;
+  t.dtype_ = dtype;
+  t.dims_ = std::move(dims);
+  t.data_ = std::move(data);
+  return t;
+}
+
 int64_t Tensor::size() const { return NumElements(Dims(dims_)); }
 
 std::vector<double> Tensor::ToDoubles() const {

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kSmallInts = 64, kSmallFloats = 16;
 
 // Graph node, values, kernel and programs of one step, measured on models of convolutions and of products.
-constexpr size_t kBytesPerStep = 8 << 10;
+constexpr size_t kBytesPerStep = 16 << 10;
 
 std::string DimsText(const Value& v) {
   if (!v.desc.known_rank) return "[any]";
