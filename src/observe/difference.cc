@@ -7,6 +7,19 @@
 
 namespace opsnn::observe {
 
+namespace {
+
+std::vector<double> WithStore(const Bounded& b, DType stored) {
+  std::vector<double> error = b.error;
+  error.resize(b.value.v.size(), 0);
+  for (size_t i = 0; i < error.size(); ++i) {
+    if (std::isfinite(b.value.v[i])) error[i] += UnitRoundoff(stored) * std::fabs(b.value.v[i]);
+  }
+  return error;
+}
+
+}  // namespace
+
 bool Differs(const HostTensor& a, const HostTensor& b, const std::vector<double>& allowed,
              std::string* text) {
   if (a.dtype() != b.dtype() || a.dims() != b.dims()) {
@@ -45,7 +58,8 @@ void DifferenceTracker::Step(const graph::Node& node, const std::vector<std::str
     if (other == fused_.captured.end()) {
       // Inside a fused node: what it may be off by is all that is known. Under the exact policy the bits are
       // the same, as long as those of its inputs are.
-      if (excess && !local->error.empty()) recomputer_.SetError(value, local->error);
+      // It was stored in this form and need not have been in the other.
+      if (excess) recomputer_.SetError(value, WithStore(*local, mine.dtype()));
       continue;
     }
     std::vector<double> allowed;

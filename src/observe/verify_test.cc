@@ -173,6 +173,33 @@ TEST(Verify, DifferencesThroughSplit) {
   }
 }
 
+// What a fused chain keeps in f32 was rounded to a half in between when it ran in parts.
+TEST(Verify, HalvesInChains) {
+  for (auto _ : testing::FuzzFor(100)) {
+    GraphMaker m;
+    for (const DType t : {DType::kF16, DType::kBF16}) {
+      const ValueId x = m.In(Name(t), {7, 33}, t);
+      const auto half = [&](float v) {
+        auto c = std::make_shared<HostTensor>(t, Dims());
+        WriteElement(c->data(), t, v);
+        return m.Const(c);
+      };
+      const ValueId s = m.Op("Add", {m.Op("Mul", {x, half(0.7f)}), half(0.3f)});
+      m.Out(m.Op("Gelu", {m.Op("Sub", {m.Op("Exp", {s}), half(1.5f)})}));
+    }
+    graph::Feeds feeds;
+    for (const DType t : {DType::kF16, DType::kBF16}) {
+      auto c = std::make_shared<HostTensor>(t, Dims{7, 33});
+      for (int64_t i = 0; i < c->size(); ++i) WriteElement(c->as<char>() + 2 * i, t, m.rng().Real(-2, 2));
+      feeds[Name(t)] = c;
+    }
+    for (const NumericsPolicy policy : {NumericsPolicy::kExact, NumericsPolicy::kExcess}) {
+      const VerifyReport r = Check(m.graph(), feeds, policy, FusionMode::kForce);
+      EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+    }
+  }
+}
+
 // A fault outside the passes clears them: here the unfused form is a model with another constant.
 TEST(Verify, NoPassAtFault) {
   GraphMaker m;
