@@ -142,7 +142,7 @@ int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
   const int64_t nr = job.micro.nr, lanes = nr / 2;
   int64_t cols = left;
   if (block_pass) cols = std::min(cols, RoundUp(kBlockCols, nr));
-  if (job.path == Path::kPanel) cols = std::min(cols, block_pass ? cols : nr);
+  if (job.path == Path::kPanel) cols = std::min(left, nr);
   const bool in_place = job.path == Path::kDirect || job.path == Path::kStream;
   if (in_place && cols > lanes && cols % lanes != 0) cols -= cols % lanes;
   return cols;
@@ -160,6 +160,14 @@ Lines NextLines(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t 
   if (b.i_stride == 1) return Lines(b.data, b.k_stride * size, std::min(depth, p.k - k0), width * size);
   if (b.k_stride == 1) return Lines(b.data, b.i_stride * size, width, std::min(depth, p.k - k0) * size);
   return {};
+}
+
+// The epilogue on columns [first, last) of a tile, in blocks that fit L1.
+void FinishColumns(const Params& p, const Tile& t, int64_t first, int64_t last, float* c, int64_t ldc) {
+  for (int64_t row = 0; row < t.rows; row += kBlockRows) {
+    FinishBlock(p, t.batch, t.row + row, t.col + first, c + row * ldc + first, ldc,
+                std::min(kBlockRows, t.rows - row), last - first, true);
+  }
 }
 
 void RunTile(const Job& job, const Tile& t) {
@@ -184,7 +192,12 @@ void RunTile(const Job& job, const Tile& t) {
     g.accumulate = k0 > 0;
     const bool last = k0 + g.depth >= p.k, block_pass = last && needs_pass;
     SetA(job, t, k0, g);
-    const int64_t panels = block_pass ? std::max<int64_t>(1, kBlockRows / job.micro.mr) : g.panels.count;
+    // Panels of B want all rows while they are in L1; the epilogue then finds C in L2. Where B is read in
+    // place it follows at once.
+    const bool rows_first = job.path == Path::kPanel || job.path == Path::kPacked;
+    const int64_t panels =
+        block_pass && !rows_first ? std::max<int64_t>(1, kBlockRows / job.micro.mr) : g.panels.count;
+    int64_t finished = 0;
     for (int64_t j = 0; j < t.cols; j += g.cols) {
       g.cols = GroupCols(job, t.cols - j, block_pass);
       if (tail_overlaps && j > 0 && g.cols < lanes) {
@@ -199,9 +212,14 @@ void RunTile(const Job& job, const Tile& t) {
       for (g.p0 = 0; g.p0 < g.panels.count; g.p0 = g.p1) {
         g.p1 = std::min(g.panels.count, g.p0 + panels);
         MacroBlock(g);
-        if (!block_pass) continue;
+        if (!block_pass || rows_first) continue;
         const int64_t row = g.panels.Start(g.p0), rows = g.panels.Start(g.p1) - row;
         FinishBlock(p, t.batch, t.row + row, t.col + j, g.c + row * ldc, ldc, rows, g.cols, true);
+      }
+      const int64_t end = j + g.cols;
+      if (block_pass && rows_first && (end == t.cols || end - finished >= kBlockCols)) {
+        FinishColumns(p, t, finished, end, c, ldc);
+        finished = end;
       }
     }
     k0 += g.depth;
