@@ -86,9 +86,13 @@ Status LegacyBroadcast(GraphBuilder& b, Call& c, int64_t) {
 }
 
 Status BatchNorm(GraphBuilder&, Call& c, int64_t opset) {
-  if (c.attrs.Int("training_mode", 0) != 0 ||
-      (opset < 7 && c.attrs.Int("is_test", 0) == 0 && c.outputs.size() > 1))
-    return InvalidArgument("BatchNormalization in training mode is not supported.");
+  if (opset >= 14 && c.attrs.Int("training_mode", 0) != 0) {
+    c.attrs.Erase("training_mode");
+    c.op_type = "BatchNormalizationTraining";
+    return OkStatus();
+  }
+  if (opset < 7 && c.attrs.Int("is_test", 0) == 0 && c.outputs.size() > 1)
+    return InvalidArgument("BatchNormalization in training mode is not supported before opset 14.");
   if (opset < 9 && c.attrs.Int("spatial", 1) == 0)
     return InvalidArgument("BatchNormalization with spatial = 0 is not supported; allowed is 1.");
   for (const char* a : {"spatial", "is_test", "momentum", "training_mode"}) c.attrs.Erase(a);
@@ -127,12 +131,14 @@ Status Clip(GraphBuilder& b, Call& c, int64_t) {
 }
 
 Status Dropout(GraphBuilder& b, Call& c, int64_t opset) {
-  for (const char* a : {"ratio", "is_test", "seed"}) c.attrs.Erase(a);
   if (opset >= 12 && HasInput(c, 2)) {
     const ConstTensor t = b.Desc(c.inputs[2]).constant;
-    if (!t || t->size() != 1 || ToDoubles(*t)[0] != 0)
-      return InvalidArgument("Dropout in training mode is not supported.");
+    if (!t || t->size() != 1 || ToDoubles(*t)[0] != 0) {
+      c.op_type = "DropoutTraining";
+      return OkStatus();
+    }
   }
+  for (const char* a : {"ratio", "is_test", "seed"}) c.attrs.Erase(a);
   c.inputs.resize(1);
   if (c.outputs.size() < 2 || c.outputs[1].empty()) {
     c.op_type = "Identity";
@@ -260,6 +266,12 @@ Status GridSampleModes(GraphBuilder&, Call& c, int64_t) {
   return OkStatus();
 }
 
+Status DftAxis(GraphBuilder& b, Call& c, int64_t) {
+  SetInput(c, 2, b.Ints(c, "axis", {c.attrs.Int("axis", 1)}));
+  c.attrs.Erase("axis");
+  return OkStatus();
+}
+
 struct Rule {
   const char* op;
   int64_t from, to;  // opsets whose models need it
@@ -283,6 +295,7 @@ constexpr Rule kRules[] = {
     {"Cast", 1, kForever, CastTo},
     {"CastLike", 1, kForever, CastLike},
     {"Clip", 1, 10, Clip},
+    {"DFT", 1, 19, DftAxis},
     {"Dropout", 1, kForever, Dropout},
     {"Pad", 1, 10, PadInputs},
     {"Upsample", 1, 9, ResizeFrom10},

@@ -1,9 +1,12 @@
 #include "ops/norm/group_norm.h"
 
+#include <algorithm>
+
 #include "op/declaration.h"
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
 #include "ops/norm/axes_norm.h"
+#include "vector/run.h"
 
 namespace opsnn::ops {
 namespace {
@@ -36,18 +39,94 @@ Status InferGroupNorm(const op::OpDef& def, CountGroups groups, op::InferContext
   return InferLikeInput(c);
 }
 
-// Scale and shift are values of the row where each group is one channel: they are then applied as factors.
-Program GroupProgram(ComputeType type, double epsilon, bool per_row) {
-  ProgramBuilder b;
-  const SlotId x = b.Input(type), scale = b.Input(type, per_row), shift = b.Input(type, per_row);
-  const SlotId centred = b.Binary(StageOp::kSub, x, b.Unary(StageOp::kRowMean, x));
+// Mean and 1 / sqrt(variance + epsilon) of a row.
+struct Statistics {
+  SlotId mean, inverse;
+};
+Statistics AddStatistics(ProgramBuilder& b, SlotId x, double epsilon) {
+  const SlotId mean = b.Unary(StageOp::kRowMean, x);
+  const SlotId centred = b.Binary(StageOp::kSub, x, mean);
   const SlotId variance = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, centred));
-  const SlotId inverse = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, variance, 1, epsilon));
-  const SlotId y = per_row ? b.Binary(StageOp::kMul, centred, b.Binary(StageOp::kMul, inverse, scale))
-                           : b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, centred, inverse), scale);
-  b.Output(b.Binary(StageOp::kAdd, y, shift));
+  return {mean, b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, variance, 1, epsilon))};
+}
+
+// Scale and shift are values of the row: one program does it all.
+Program WholeProgram(ComputeType type, double epsilon) {
+  ProgramBuilder b;
+  const SlotId x = b.Input(type), scale = b.Input(type, true), shift = b.Input(type, true);
+  const Statistics s = AddStatistics(b, x, epsilon);
+  const SlotId factor = b.Binary(StageOp::kMul, s.inverse, scale);
+  b.Output(
+      b.Binary(StageOp::kAdd, b.Binary(StageOp::kMul, b.Binary(StageOp::kSub, x, s.mean), factor), shift));
   return std::move(b).Build();
 }
+
+// Scale and shift differ within a row: statistics first, then a pointwise program, a few images at a time so
+// that the second one reads from the caches.
+class GroupKernel : public op::Kernel {
+ public:
+  static Result<op::KernelPtr> Make(std::vector<op::KernelOperand> in, const TensorView& y, double epsilon) {
+    constexpr int64_t kPassBytes = 512 << 10;  // half of the smallest private L2 in use
+    auto k = std::make_shared<GroupKernel>();
+    const ComputeType type = ComputeTypeOf(y.dtype);
+    for (size_t i = 0; i < 3; ++i) k->in_[i] = BroadcastTo(in[i].view, y.dims);
+    k->y_ = y;
+    k->statistic_ = type == ComputeType::kF64 ? DType::kF64 : DType::kF32;
+    const int64_t image = y.dims[0] > 0 ? static_cast<int64_t>(y.bytes()) / y.dims[0] : 0;
+    k->images_ =
+        std::clamp<int64_t>(kPassBytes / std::max<int64_t>(image, 1), 1, std::max<int64_t>(y.dims[0], 1));
+    ProgramBuilder first, second;
+    const Statistics s = AddStatistics(first, first.Input(type), epsilon);
+    first.Output(s.mean);
+    first.Output(s.inverse);
+    const SlotId x = second.Input(type), scale = second.Input(type), shift = second.Input(type),
+                 mean = second.Input(type), inverse = second.Input(type);
+    const SlotId normal = second.Binary(StageOp::kMul, second.Binary(StageOp::kSub, x, mean), inverse);
+    second.Output(second.Ternary(StageOp::kMulAdd, normal, scale, shift));
+    OPSNN_ASSIGN_OR_RETURN(k->first_, vector::Compile(std::move(first).Build()));
+    OPSNN_ASSIGN_OR_RETURN(k->second_, vector::Compile(std::move(second).Build()));
+    return op::KernelPtr(std::move(k));
+  }
+
+  Status Run(const op::RunArgs& args) const override {
+    if (y_.size() == 0) return OkStatus();
+    for (int64_t n = 0; n < y_.dims[0]; n += images_) RunImages(n, std::min(images_, y_.dims[0] - n), args);
+    return OkStatus();
+  }
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(2 * images_ * y_.dims[1]) * SizeOf(statistic_);
+  }
+  std::string variant() const override { return "statistics, then a program"; }
+
+ private:
+  static TensorView Images(TensorView v, void* data, int64_t first, int64_t count) {
+    v.data = static_cast<char*>(data) + first * v.strides[0] * static_cast<int64_t>(SizeOf(v.dtype));
+    v.dims[0] = count;
+    return v;
+  }
+
+  void RunImages(int64_t first, int64_t count, const op::RunArgs& args) const {
+    Dims per_group = Dims::Filled(y_.rank(), 1);
+    per_group[0] = count;
+    per_group[1] = y_.dims[1];
+    TensorView statistics[2];
+    for (int i = 0; i < 2; ++i) {
+      const int64_t at = i * count * y_.dims[1] * static_cast<int64_t>(SizeOf(statistic_));
+      statistics[i] = TensorView::Contiguous(static_cast<char*>(args.workspace) + at, statistic_, per_group);
+    }
+    TensorView in[5];
+    for (int i = 0; i < 3; ++i) in[i] = Images(in_[i], args.inputs[i], first, count);
+    vector::RunTensors(*first_, {in, 1}, statistics, y_.rank() - 2);
+    for (int i = 0; i < 2; ++i) in[3 + i] = BroadcastTo(statistics[i], in[0].dims);
+    const TensorView out = Images(y_, args.outputs[0], first, count);
+    vector::RunTensors(*second_, in, {&out, 1});
+  }
+
+  TensorView in_[3], y_;
+  DType statistic_ = DType::kF32;
+  int64_t images_ = 1;
+  std::shared_ptr<const vector::CompiledProgram> first_, second_;
+};
 
 // (N, C, rest...) as (N, groups, C / groups, rest...).
 TensorView InGroups(TensorView v, int64_t groups) {
@@ -80,9 +159,9 @@ Result<op::KernelPtr> PlanGroupNorm(const op::OpDef& def, CountGroups groups, co
     inputs.push_back({i, v});
   }
   const double epsilon = op::AttrsOf(c.attrs).Float("epsilon", 1e-5);
-  const ComputeType type = ComputeTypeOf(x.dtype);
-  return op::MakeProgramKernel(GroupProgram(type, epsilon, per_row), to.dims, std::move(inputs), {{0, to}},
-                               row_rank, "row program");
+  if (!per_row) return GroupKernel::Make(std::move(inputs), to, epsilon);
+  return op::MakeProgramKernel(WholeProgram(ComputeTypeOf(x.dtype), epsilon), to.dims, std::move(inputs),
+                               {{0, to}}, row_rank, "row program");
 }
 
 }  // namespace

@@ -155,6 +155,51 @@ TEST(MeanVariance, RandomAxes) {
   }
 }
 
+TEST(BatchNormTraining, StatisticsOfTheBatch) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(150)) {
+    const DType type = kFloats[rng.Int(0, 3)];
+    Dims dims = {rng.Int(1, 4), rng.Int(1, 9)};
+    for (int i = static_cast<int>(rng.Int(0, 2)); i > 0; --i) dims.push_back(rng.Size(12));
+    const int64_t channels = dims[1], inner = NumElements(dims) / (dims[0] * channels), n = dims[0] * inner;
+    GuardedTensor x(type, dims, &rng, rng.Chance(0.4));
+    GuardedTensor p[4] = {{DType::kF32, {channels}},
+                          {DType::kF32, {channels}},
+                          {DType::kF32, {channels}},
+                          {DType::kF32, {channels}}};
+    x.FillRandom(rng);
+    constexpr double kEpsilon = 1e-2, kMomentum = 0.7;
+    OpTester t("BatchNormalizationTraining");
+    t.In(x);
+    for (GuardedTensor& v : p) v.FillRandom(rng), t.In(v);
+    t.Attr("epsilon", kEpsilon).Attr("momentum", kMomentum).Outputs(3);
+    const std::vector<double> v = x.Get(), scale = p[0].Get(), shift = p[1].Get();
+    std::vector<double> want(v.size()), bounds(v.size()), means = p[2].Get(), vars = p[3].Get();
+    for (int64_t c = 0; c < channels; ++c) {
+      const auto each = [&](auto f) {
+        for (int64_t i = 0; i < n; ++i)
+          f(static_cast<size_t>((i / inner * channels + c) * inner + i % inner));
+      };
+      double mean = 0, var = 0;
+      each([&](size_t i) { mean += v[i] / static_cast<double>(n); });
+      each([&](size_t i) { var += (v[i] - mean) * (v[i] - mean) / static_cast<double>(n); });
+      const double inverse = 1 / std::sqrt(var + kEpsilon);
+      const auto k = static_cast<size_t>(c);
+      each([&](size_t i) {
+        want[i] = (v[i] - mean) * inverse * scale[k] + shift[k];
+        bounds[i] = Bound(type, n, inverse, want[i]);
+      });
+      means[k] = kMomentum * means[k] + (1 - kMomentum) * mean;
+      vars[k] = kMomentum * vars[k] + (1 - kMomentum) * var;
+    }
+    Expect(t, rng, want, bounds, ToString(dims));
+    const double slack = Bound(DType::kF32, n, 1, 0);
+    EXPECT_EQ("", testing::Compare(t.Out(1).Get(), means, slack, 0));
+    EXPECT_EQ("", testing::Compare(t.Out(2).Get(), vars, slack, 0));
+    if (HasFailure()) return;
+  }
+}
+
 TEST(LpNorm, RandomAxesAndZeroRows) {
   Rng rng;
   for (auto _ : testing::FuzzFor(150)) {

@@ -106,5 +106,27 @@ TEST(Random, BernoulliAndMultinomial) {
   EXPECT_NEAR(count[2], 0.3, kSlack);
 }
 
+TEST(Random, DropoutKeepsTheExpectedValue) {
+  GuardedTensor x(DType::kF32, {kCount}), mode(DType::kBool, {}), ratio(DType::kF32, {});
+  x.Set(std::vector<double>(kCount, 1.0));
+  mode.Set({1}), ratio.Set({0.25});
+  OpTester t("DropoutTraining");
+  t.In(x).In(ratio).In(mode).Outputs(2).Attr("seed", 9.0);
+  ASSERT_TRUE(t.Run().ok()) << t.status().message();
+  const std::vector<double> y = t.Out(0).Get(), mask = t.Out(1).Get();
+  EXPECT_NEAR(Of(mask).mean, 0.75, kSlack);
+  for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], mask[i] != 0 ? static_cast<double>(4.0f / 3.0f) : 0);
+  mode.Set({0});
+  OpTester off("DropoutTraining");
+  off.In(x).In(ratio).In(mode).Outputs(2);
+  ASSERT_TRUE(off.Run().ok()) << off.status().message();
+  EXPECT_EQ(off.Out(0).Get(), x.Get());
+  EXPECT_EQ(off.Out(1).Get(), std::vector<double>(kCount, 1.0));
+  ratio.Set({1}), mode.Set({1});
+  OpTester all("DropoutTraining");
+  all.In(x).In(ratio).In(mode);
+  EXPECT_EQ(all.Run().message(), "DropoutTraining: ratio is 1; allowed: from 0 to below 1");
+}
+
 }  // namespace
 }  // namespace opsnn::ops

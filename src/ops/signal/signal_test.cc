@@ -1,5 +1,7 @@
-// ReverseSequence, EyeLike, the window functions and Det.
+// ReverseSequence, EyeLike, window functions, transforms, Det, CenterCropPad and Col2Im.
+#include <algorithm>
 #include <cmath>
+#include <complex>
 
 #include "op/pointwise_tester.h"
 
@@ -187,6 +189,119 @@ TEST(Col2Im, AddsWhatBlocksHold) {
                   v[static_cast<size_t>(((i * kh + a) * kw + b) * bh * bw + p * bw + q)];
             }
     ASSERT_EQ("", testing::Compare(t.Out().Get(), want, 36 * 2 * testing::Epsilon(x.view().dtype) * 36, 0));
+  }
+}
+
+// The transform by its definition.
+std::vector<std::complex<double>> Slow(const std::vector<std::complex<double>>& x, bool inverse) {
+  const auto n = static_cast<int64_t>(x.size());
+  std::vector<std::complex<double>> y(x.size());
+  for (int64_t k = 0; k < n; ++k) {
+    for (int64_t j = 0; j < n; ++j) {
+      const double angle =
+          (inverse ? 2 : -2) * M_PI * static_cast<double>(j * k % n) / static_cast<double>(n);
+      y[static_cast<size_t>(k)] += x[static_cast<size_t>(j)] * std::polar(1.0, angle);
+    }
+    if (inverse) y[static_cast<size_t>(k)] /= static_cast<double>(n);
+  }
+  return y;
+}
+
+// Sums of n terms below 3 in f64, then one rounding.
+double TransformBound(int64_t n) { return 64 * static_cast<double>(n) * testing::Epsilon(DType::kF64); }
+
+TEST(Dft, EveryLengthAndAxis) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(200)) {
+    const int64_t n = rng.Int(1, 70), length = rng.Chance(0.5) ? n : rng.Int(1, 70), parts = rng.Int(1, 2);
+    const int64_t before = rng.Int(1, 3), after = rng.Int(1, 3);
+    const bool inverse = rng.Chance(0.4), onesided = !inverse && parts == 1 && rng.Chance(0.5);
+    const DType type = rng.Chance(0.5) ? DType::kF32 : DType::kF64;
+    GuardedTensor x(type, {before, n, after, parts}, &rng, rng.Chance(0.4));
+    x.FillRandom(rng);
+    OpTester t("DFT");
+    t.In(x);
+    length == n&& rng.Chance(0.5) ? t.Absent() : t.In(HostTensor::From<int64_t>({}, {length}));
+    t.In(HostTensor::From<int64_t>({}, {rng.Chance(0.5) ? 1 : -3}));
+    t.Attr("inverse", int64_t{inverse}).Attr("onesided", int64_t{onesided});
+    if (rng.Chance(0.3)) t.StridedOutputs(rng);
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    const int64_t bins = onesided ? length / 2 + 1 : length;
+    ASSERT_EQ(t.OutDesc().dims, (Dims{before, bins, after, 2}));
+    const std::vector<double> v = x.Get();
+    std::vector<double> want(static_cast<size_t>(before * bins * after * 2));
+    for (int64_t o = 0; o < before; ++o) {
+      for (int64_t i = 0; i < after; ++i) {
+        std::vector<std::complex<double>> row(static_cast<size_t>(length));
+        for (int64_t k = 0; k < std::min(n, length); ++k) {
+          const auto at = static_cast<size_t>(((o * n + k) * after + i) * parts);
+          row[static_cast<size_t>(k)] = {v[at], parts == 2 ? v[at + 1] : 0};
+        }
+        row = Slow(row, inverse);
+        for (int64_t k = 0; k < bins; ++k) {
+          const auto at = static_cast<size_t>(((o * bins + k) * after + i) * 2);
+          want[at] = row[static_cast<size_t>(k)].real(), want[at + 1] = row[static_cast<size_t>(k)].imag();
+        }
+      }
+    }
+    ASSERT_EQ("", testing::Compare(t.Out().Get(), want, TransformBound(length), testing::Epsilon(type)))
+        << n << " as " << length;
+  }
+}
+
+TEST(Stft, FramesOfAWindow) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(80)) {
+    const int64_t size = rng.Int(4, 60), length = rng.Int(1, size), step = rng.Int(1, 9),
+                  batch = rng.Int(1, 2);
+    const bool windowed = rng.Chance(0.6), onesided = rng.Chance(0.5);
+    GuardedTensor x(DType::kF32, {batch, size, 1}, &rng, rng.Chance(0.4)), w(DType::kF32, {length});
+    x.FillRandom(rng), w.FillRandom(rng, 0, 1);
+    OpTester t("STFT");
+    t.In(x).In(HostTensor::From<int64_t>({}, {step}));
+    windowed ? t.In(w) : t.Absent();
+    t.In(HostTensor::From<int64_t>({}, {length})).Attr("onesided", int64_t{onesided});
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    const std::vector<double> v = x.Get(), factors = w.Get();
+    std::vector<double> want;
+    for (int64_t b = 0; b < batch; ++b) {
+      for (int64_t first = 0; first + length <= size; first += step) {
+        std::vector<std::complex<double>> frame;
+        for (int64_t k = 0; k < length; ++k)
+          frame.push_back(v[static_cast<size_t>(b * size + first + k)] *
+                          (windowed ? factors[static_cast<size_t>(k)] : 1));
+        frame = Slow(frame, false);
+        for (int64_t k = 0; k < (onesided ? length / 2 + 1 : length); ++k) {
+          want.push_back(frame[static_cast<size_t>(k)].real());
+          want.push_back(frame[static_cast<size_t>(k)].imag());
+        }
+      }
+    }
+    ASSERT_EQ("",
+              testing::Compare(t.Out().Get(), want, TransformBound(length), testing::Epsilon(DType::kF32)));
+  }
+  GuardedTensor x(DType::kF32, {1, 4});
+  OpTester t("STFT");
+  t.In(x).In(HostTensor::From<int64_t>({}, {1})).Absent().In(HostTensor::From<int64_t>({}, {5}));
+  EXPECT_EQ(t.Run().code(), Code::kInvalid);
+}
+
+TEST(MelWeightMatrix, TrianglesOverlap) {
+  OpTester t("MelWeightMatrix");
+  t.In(HostTensor::From<int64_t>({}, {8}))
+      .In(HostTensor::From<int64_t>({}, {256}))
+      .In(HostTensor::From<int64_t>({}, {8192}));
+  t.In(HostTensor::From<float>({}, {0.0f})).In(HostTensor::From<float>({}, {4096.0f}));
+  ASSERT_TRUE(t.Run().ok()) << t.status().message();
+  EXPECT_EQ(t.OutDesc().dims, (Dims{129, 8}));
+  const std::vector<double> w = t.Out().Get();
+  for (int64_t m = 0; m < 8; ++m) {  // one maximum of 1 in each column, rising before and falling behind it
+    std::vector<double> column;
+    for (int64_t f = 0; f < 129; ++f) column.push_back(w[static_cast<size_t>(f * 8 + m)]);
+    const auto top = std::max_element(column.begin(), column.end());
+    EXPECT_EQ(*top, 1);
+    EXPECT_TRUE(std::is_sorted(column.begin(), top + 1));
+    EXPECT_TRUE(std::is_sorted(std::make_reverse_iterator(column.end()), std::make_reverse_iterator(top)));
   }
 }
 

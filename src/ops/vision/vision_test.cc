@@ -149,6 +149,23 @@ TEST(RoiAlign, MeanOfSamples) {
   EXPECT_EQ(bad.Run().message(), "RoiAlign: batch_indices[0] is 1; allowed: 0 to 0");
 }
 
+TEST(MaxRoiPool, MaximumOfEachCell) {
+  GuardedTensor x(DType::kF32, {1, 1, 4, 4}), rois(DType::kF32, {2, 5});
+  std::vector<double> v(16);
+  for (size_t i = 0; i < 16; ++i) v[i] = static_cast<double>(i);
+  x.Set(v);
+  rois.Set({0, 0, 0, 3, 3, 0, 2, 2, 9, 9});
+  OpTester t("MaxRoiPool");
+  t.In(x).In(rois).Attr("pooled_shape", std::vector<int64_t>{2, 2});
+  ASSERT_TRUE(t.Run().ok()) << t.status().message();
+  // The second box is 8 x 8 from (2, 2): its first cell holds what is left of the image, the others nothing.
+  EXPECT_EQ(t.Out().Get(), (std::vector<double>{5, 7, 13, 15, 15, 0, 0, 0}));
+  rois.Set({1, 0, 0, 3, 3, 0, 2, 2, 9, 9});
+  OpTester bad("MaxRoiPool");
+  bad.In(x).In(rois).Attr("pooled_shape", std::vector<int64_t>{2, 2});
+  EXPECT_EQ(bad.Run().message(), "MaxRoiPool: box 0 names image 1; allowed: 0 to 0");
+}
+
 TEST(NonMaxSuppression, KeepsTheBestOfOverlappingBoxes) {
   const ConstTensor boxes = HostTensor::From<float>({1, 3, 4}, {0, 0, 1, 1, 0, 0.1f, 1, 1.1f, 0, 10, 1, 11});
   const ConstTensor scores = HostTensor::From<float>({1, 1, 3}, {0.8f, 0.9f, 0.5f});
