@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/buffer.h"
@@ -16,7 +17,17 @@ namespace {
 // Half of the smallest private L2 in use (1 MiB): the other half is for weights.
 constexpr int64_t kChunkBytes = 512 << 10;
 
+// Below (a dozen microseconds), what another core would take over costs less than to hand it over and to
+// fetch its half of the result later.
+constexpr double kAloneMultiplyAdds = 0.75e6;
+
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Of the output as it is, whatever falls outside the input.
+double MultiplyAdds(const ConvShape& s) {
+  const double taps = static_cast<double>(s.kh * s.kw) / static_cast<double>(s.transposed ? s.sh * s.sw : 1);
+  return static_cast<double>(s.n * s.oc * s.oh * s.ow) * static_cast<double>(s.c / s.groups) * taps;
+}
 
 }  // namespace
 
@@ -79,6 +90,8 @@ void* ThreadScratch(size_t bytes) {
 void RunConv(const ConvPlan& plan, const ConvArgs& args) {
   const ConvShape& s = plan.shape;
   if (s.n == 0 || s.oc == 0 || s.oh == 0 || s.ow == 0) return;
+  std::optional<ScopedThreadLimit> alone;
+  if (MultiplyAdds(s) < kAloneMultiplyAdds) alone.emplace(1);
   if (plan.variant == Variant::kDepthwise) {
     RunDepthwise(plan, args);
   } else {
