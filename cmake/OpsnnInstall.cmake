@@ -7,6 +7,7 @@ install(TARGETS opsnn ${thin} EXPORT opsnnTargets LIBRARY DESTINATION lib64 RUNT
 if(TARGET opsnn_cli)
   install(TARGETS opsnn_cli RUNTIME DESTINATION bin)
 endif()
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/npu-smi DESTINATION bin)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION include FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/include/ DESTINATION include FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_SOURCE_DIR}/include/opsnn/ops_nn.h DESTINATION include)
