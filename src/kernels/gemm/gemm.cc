@@ -241,8 +241,8 @@ struct Grid {
 };
 
 // What a cut costs, as a share of the products' time. Packing a panel takes about three quarters of the time
-// of one tile that reads it, fetching a packed one a quarter: every row of tiles does that to B again, every
-// column of tiles to A.
+// of one tile that reads it, fetching one that lies ready a quarter: every row of tiles does that to B again,
+// every column of tiles to A.
 double CutCost(const Job& job, int64_t nm, int64_t nn, int64_t batch, int64_t threads) {
   constexpr double kPackShare = 0.75, kFetchShare = 0.25;
   // The threads do not run at the same speed: the last task of a few makes the others wait.
@@ -251,10 +251,9 @@ double CutCost(const Job& job, int64_t nm, int64_t nn, int64_t batch, int64_t th
   const double m = static_cast<double>(p.m), n = static_cast<double>(p.n);
   const double rows = static_cast<double>(nm), cols = static_cast<double>(nn);
   const double per_thread = rows * cols * static_cast<double>(batch) / static_cast<double>(threads);
-  const double pack_a = ReadsAInPlace(job) ? 0 : kPackShare * job.micro.nr / n * cols;
-  const double b_share = job.path == Path::kPanel ? kPackShare : job.path == Path::kPacked ? kFetchShare : 0;
-  const double pack_b = b_share * job.micro.mr / m * rows;
-  return pack_a + pack_b + std::ceil(per_thread) / per_thread - 1 + kUneven / per_thread;
+  const double a_cost = (ReadsAInPlace(job) ? kFetchShare : kPackShare) * job.micro.nr / n * cols;
+  const double b_cost = (job.path == Path::kPanel ? kPackShare : kFetchShare) * job.micro.mr / m * rows;
+  return a_cost + b_cost + std::ceil(per_thread) / per_thread - 1 + kUneven / per_thread;
 }
 
 constexpr int64_t kTasksPerThread = 4;
