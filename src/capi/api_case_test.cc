@@ -279,7 +279,10 @@ class Harness {
     if (params.size() > 1 && k_.checks_shapes) {
       const int code = call.Run(handles(made), stream_);
       EXPECT_EQ(code, 161002) << f.api << ": a shape that does not fit";
-      EXPECT_NE(Message().find(f.api), std::string::npos);
+      const std::string message = Message();
+      EXPECT_NE(message.find(f.api), std::string::npos) << message;
+      EXPECT_NE(message.find(f.params[static_cast<size_t>(params.back())].name), std::string::npos)
+          << message;
     }
   }
 

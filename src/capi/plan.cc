@@ -85,12 +85,13 @@ class Builder {
     for (const op::AclnnBind& b : f.declaration->bind) {
       for (const char* what : {"attribute ", "input "}) {
         const std::string from = std::string(what) + b.operand;
-        const size_t at = text.find(from), end = at + from.size();
-        if (at == std::string::npos) continue;
-        // A whole word only: "input A" is not the start of "input Addend".
-        if (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
-          continue;
-        text.replace(at, from.size(), f.params[b.param].name);
+        for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1)) {
+          const size_t end = at + from.size();
+          // A whole word only: "input A" is not the start of "input Addend".
+          if (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
+            continue;
+          text.replace(at, from.size(), f.params[b.param].name);
+        }
       }
     }
     return Status(s.code(), std::string(f.api) + ": " + text);

@@ -47,7 +47,7 @@ Status CheckInputs(const Declaration& d, const InferContext& c) {
     if (decl.same_as < 0) continue;
     const TensorDesc* first = c.inputs[static_cast<size_t>(decl.same_as)];
     if (first != nullptr && first->dtype != x->dtype) {
-      return InvalidArgument("%s: input %s has dtype %s; allowed: %s, the dtype of %s", d.name,
+      return InvalidArgument("%s: input %s has dtype %s; allowed: %s, the dtype of input %s", d.name,
                              InputName(d, i).c_str(), Name(x->dtype), Name(first->dtype),
                              d.inputs[static_cast<size_t>(decl.same_as)].name);
     }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "op/declaration.h"
 #include "op/pointwise.h"
 
 namespace opsnn::op {
@@ -145,15 +146,21 @@ enum class FormulaType {
 };
 
 // For OpDef::check: all inputs have the shape of the first; nothing broadcasts.
-inline Status CheckSameShapes(const InferContext& c) {
+inline Status CheckSameShapes(const OpDef& def, const InferContext& c) {
+  const auto& names = def.declaration->inputs;
   const TensorDesc& first = *c.inputs[0];
   for (size_t i = 1; i < c.inputs.size(); ++i) {
     const TensorDesc* x = c.inputs[i];
     if (x == nullptr || !x->known_rank || !first.known_rank || x->dims == first.dims) continue;
-    return InvalidArgument("input %zu has shape %s; allowed: %s, the shape of the first", i,
-                           ToString(x->dims).c_str(), ToString(first.dims).c_str());
+    return InvalidArgument("%s: input %s has shape %s; allowed: %s, the shape of input %s", def.name.c_str(),
+                           names[i].name, ToString(x->dims).c_str(), ToString(first.dims).c_str(),
+                           names[0].name);
   }
   return OkStatus();
+}
+inline void RequireSameShapes(OpDef& def) {
+  const OpDef* self = &def;  // lives as long as the registry
+  def.check = [self](const InferContext& c) { return CheckSameShapes(*self, c); };
 }
 
 template <typename F>

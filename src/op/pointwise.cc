@@ -1,5 +1,7 @@
 #include "op/pointwise.h"
 
+#include <algorithm>
+
 #include "op/declaration.h"
 
 namespace opsnn::op {
@@ -95,14 +97,21 @@ Result<BoundProgram> BindProgram(const OpDef& def, const ProgramContext& c) {
 
 Status InferPointwise(const OpDef& def, InferContext& c) {
   TensorDesc y;
-  for (const TensorDesc* x : c.inputs) {
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const TensorDesc* x = c.inputs[i];
     if (x == nullptr) continue;
     if (!x->known_rank) {
       y.known_rank = false;
       continue;
     }
     auto dims = BroadcastDims(y.dims, x->dims);
-    if (!dims.ok()) return dims.status().WithContext(def.name);
+    if (!dims.ok()) {
+      const auto& decls = def.declaration->inputs;
+      return InvalidArgument("%s: input %s has shape %s; allowed: shapes that broadcast with %s (%s)",
+                             def.name.c_str(), decls[std::min(i, decls.size() - 1)].name,
+                             ToString(x->dims).c_str(), ToString(y.dims).c_str(),
+                             dims.status().message().c_str());
+    }
     y.dims = dims.value();
   }
   if (!y.known_rank) y.dims = Dims();

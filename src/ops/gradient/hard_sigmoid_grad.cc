@@ -2,5 +2,5 @@
 
 OPSNN_DEFINE_OPERATOR(HardSigmoidGrad) {
   op::DefineFormula(def, [](op::Formula& f) { return Select(Abs(f.In(1)) < 3, f.In(0) / 6, 0); });
-  def.check = op::CheckSameShapes;
+  op::RequireSameShapes(def);
 }

@@ -7,5 +7,5 @@ OPSNN_DEFINE_OPERATOR(HardSwishGrad) {
     if (f.attrs().Int("closed", 0) != 0) return f.In(0) * Select(x <= -3, 0, Select(x >= 3, 1, slope));
     return f.In(0) * Select(x < -3, 0, Select(x > 3, 1, slope));
   });
-  def.check = op::CheckSameShapes;
+  op::RequireSameShapes(def);
 }

@@ -5,5 +5,5 @@ OPSNN_DEFINE_OPERATOR(HardTanhGrad) {
     const op::Term x = f.In(1);
     return Select(Or(x<f.Attr("min", -1), x> f.Attr("max", 1)), 0, f.In(0));
   });
-  def.check = op::CheckSameShapes;
+  op::RequireSameShapes(def);
 }

@@ -2,5 +2,5 @@
 
 OPSNN_DEFINE_OPERATOR(LogSigmoidGrad) {
   op::DefineFormula(def, [](op::Formula& f) { return f.In(0) * Sigmoid(-f.In(1)); });
-  def.check = op::CheckSameShapes;
+  op::RequireSameShapes(def);
 }

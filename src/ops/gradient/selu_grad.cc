@@ -8,5 +8,5 @@ OPSNN_DEFINE_OPERATOR(SeluGrad) {
         return f.In(0) * Select(f.In(1) > 0, kGamma, f.In(1) + kAlpha * kGamma);
       },
       op::FormulaType::kInFloat);
-  def.check = op::CheckSameShapes;
+  op::RequireSameShapes(def);
 }

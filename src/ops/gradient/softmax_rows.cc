@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "op/declaration.h"
 #include "op/pointwise.h"
 
 namespace opsnn::ops {
@@ -18,9 +19,9 @@ Status InferRows(const op::OpDef& def, op::InferContext& c) {
   OPSNN_RETURN_IF_ERROR(Axis(def, c.attrs, x.dims.rank()).status());
   for (size_t i = 1; i < c.inputs.size(); ++i) {
     if (c.inputs[i]->dims == x.dims) continue;
-    return InvalidArgument("%s: input %zu has shape %s; allowed: %s, the shape of the first",
-                           def.name.c_str(), i, ToString(c.inputs[i]->dims).c_str(),
-                           ToString(x.dims).c_str());
+    return InvalidArgument("%s: input %s has shape %s; allowed: %s, the shape of input %s", def.name.c_str(),
+                           def.declaration->inputs[i].name, ToString(c.inputs[i]->dims).c_str(),
+                           ToString(x.dims).c_str(), def.declaration->inputs[0].name);
   }
   op::TensorDesc y;
   y.dtype = x.dtype;

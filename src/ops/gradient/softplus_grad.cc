@@ -5,5 +5,5 @@ OPSNN_DEFINE_OPERATOR(SoftplusGrad) {
     const op::Term z = f.In(1) * f.Attr("beta", 1);
     return f.In(0) * Select(z > f.Attr("threshold", 20), 1, Sigmoid(z));
   });
-  def.check = op::CheckSameShapes;
+  op::RequireSameShapes(def);
 }
