@@ -76,6 +76,7 @@ Recomputer::Recomputer(const Graph& imported, const Captured& captured, const De
 
 Status Recomputer::Evaluate(std::vector<NodeId> nodes) {
   local_.clear();
+  read_folded_ = false;
   std::sort(nodes.begin(), nodes.end());
   in_chain_ = nodes.size() > 1;
   Status status;
@@ -111,6 +112,7 @@ Result<const Bounded*> Recomputer::Read(const std::string& value) {
 
 Result<const Bounded*> Recomputer::Find(ValueId v) {
   if (auto it = local_.find(v); it != local_.end()) return &it->second;
+  read_folded_ |= folded_.count(v) > 0;
   if (auto it = read_.find(v); it != read_.end()) return &it->second;
   const graph::Value& value = g_.values[v];
   const auto captured = captured_.find(value.name);
@@ -123,6 +125,10 @@ Result<const Bounded*> Recomputer::Find(ValueId v) {
   }
   if (value.producer < 0) return InvalidArgument("value \"%s\" was not captured", value.name.c_str());
   OPSNN_RETURN_IF_ERROR(EvaluateNode(g_.nodes[value.producer], &read_));
+  if (!read_[v].error.empty()) {
+    folded_.insert(v);
+    read_folded_ = true;
+  }
   return &read_[v];
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,8 @@ class Recomputer {
   // Evaluates `nodes` (ids of the imported graph) in order; their results stay until the next call. Other
   // values are read as captured; those that were folded away are recomputed from what they depend on.
   Status Evaluate(std::vector<graph::NodeId> nodes);
+  // Did the last Evaluate read folded arithmetic, which has errors of its own beside those of SetError?
+  bool read_folded() const { return read_folded_; }
   // A result of the last Evaluate, or null.
   const Bounded* Local(const std::string& value) const;
   // Any value of the imported graph, as captured or recomputed.
@@ -58,13 +61,14 @@ class Recomputer {
   const Captured& captured_;
   const Descs& descs_;
   const bool rewritten_;
-  bool in_chain_ = false;
+  bool in_chain_ = false, read_folded_ = false;
   std::unordered_map<std::string, graph::ValueId> ids_;
   std::vector<int> reads_left_;  // by value: readers that have not been evaluated
   std::vector<graph::ValueId> read_now_;
   std::map<std::string, std::vector<double>> errors_;
-  Map local_;  // of the node being checked
-  Map read_;   // captured values and folded arithmetic, as f64; dropped after their last reader
+  Map local_;                                  // of the node being checked
+  std::unordered_set<graph::ValueId> folded_;  // of read_: computed here, and not exact
+  Map read_;  // captured values and folded arithmetic, as f64; dropped after their last reader
 };
 
 }  // namespace opsnn::observe

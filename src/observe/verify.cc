@@ -71,10 +71,16 @@ class Verifier {
     DifferenceTracker tracker(fused, plain_, fused_.options().policy, drift);
     for (const auto& [node, values] : plain_.steps) {
       Tick();
-      Add(CheckStep(*node, values, plain_, imported, own), "", node->origins);
-      // Without a result of its own the tracker compares bit by bit.
       if (node->origins.empty()) continue;
-      if (!Rewrites() || drift.Evaluate(node->origins).ok()) tracker.Step(*node, values);
+      const Status s = Rewrites() ? drift.Evaluate(node->origins) : OkStatus();
+      // One evaluation serves both checks where the differences are the only errors that operands carry.
+      if (Rewrites() && !drift.read_folded()) {
+        Add(CheckEvaluated(*node, values, plain_, imported, drift, s, true), "", node->origins);
+      } else {
+        Add(CheckStep(*node, values, plain_, imported, own), "", node->origins);
+      }
+      // Without a result of its own the tracker compares bit by bit.
+      if (s.ok()) tracker.Step(*node, values);
     }
     Add(CheckOutputs(plain_, imported, own), "", {});
     difference_ = tracker.first();

@@ -25,7 +25,8 @@ void MakeModel(GraphMaker& m) {
   const ValueId h = m.Op("Div", {m.Op("Mul", {c, gate}), m.Scalar(6)});
   const ValueId r = m.Op("Add", {h, a});
   const ValueId flat = m.Op("Reshape", {r, m.Ints({2, 8 * 63})});
-  const ValueId p = m.Op("Add", {m.Op("MatMul", {flat, m.Random({8 * 63, 24}, -0.002, 0.002)}), m.Random({24})});
+  const ValueId p =
+      m.Op("Add", {m.Op("MatMul", {flat, m.Random({8 * 63, 24}, -0.002, 0.002)}), m.Random({24})});
   const ValueId erf = m.Op("Erf", {m.Op("Div", {p, m.Scalar(1.41421356f)})});
   const ValueId g = m.Op("Mul", {m.Op("Mul", {p, m.Op("Add", {erf, m.Scalar(1)})}), m.Scalar(0.5)});
   m.Out(m.Op("Softmax", {g}, {{"axis", int64_t{-1}}}));
