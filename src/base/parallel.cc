@@ -105,9 +105,17 @@ class Pool {
     }
   }
 
+  // Each sleeper is woken once, by whoever takes it off the count: while it is on its way, further jobs do
+  // not pay for a system call.
   void Wake(uint32_t count) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (uint32_t i = 0; i < count; ++i) wake_.notify_one();
+    int woken;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      woken = std::min(static_cast<int>(count), sleepers_.load(std::memory_order_relaxed));
+      sleepers_.fetch_sub(woken, std::memory_order_relaxed);
+      wakeups_ += woken;
+    }
+    for (int i = 0; i < woken; ++i) wake_.notify_one();
   }
 
   void Work(FunctionRef<void(int64_t, int)> fn, int worker) {
@@ -138,14 +146,22 @@ class Pool {
           deadline = std::chrono::steady_clock::now() + kSpin;
           continue;
         }
-        std::unique_lock<std::mutex> lock(mutex_);
-        // Announced before the last look at the gate; TryRun opens the gate before it looks for sleepers.
-        sleepers_.fetch_add(1, std::memory_order_seq_cst);
-        wake_.wait(lock, [&] { return IsNew(gate_.load(std::memory_order_seq_cst), last_job); });
-        sleepers_.fetch_sub(1, std::memory_order_relaxed);
-        return;
+        Sleep(last_job);
+        deadline = std::chrono::steady_clock::now() + kSpin;
       }
     }
+  }
+
+  void Sleep(uint64_t last_job) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    // Announced before the last look at the gate; TryRun opens the gate before it looks for sleepers.
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    if (IsNew(gate_.load(std::memory_order_seq_cst), last_job)) {
+      sleepers_.fetch_sub(1, std::memory_order_relaxed);
+      return;
+    }
+    wake_.wait(lock, [&] { return wakeups_ > 0; });
+    --wakeups_;
   }
 
   void WorkerLoop() {
@@ -177,7 +193,8 @@ class Pool {
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<uint32_t> left_{0};
-  std::atomic<int> sleepers_{0};
+  std::atomic<int> sleepers_{0};  // changed under mutex_
+  int wakeups_ = 0;               // sleepers taken off the count and not up yet; guarded by mutex_
   std::mutex mutex_;
   std::condition_variable wake_;
 };
