@@ -139,6 +139,8 @@ class Interpreter {
         view_[i] = {row_at + s.buffer * per_row, 1, 0};
       else if (s.buffer >= 0)
         view_[i] = {at + s.buffer * full, block_cols_, 1};
+      else
+        view_[i] = {nullptr, 0, 0};  // inside a merged stage, or set when the block is known
     }
     at = row_at + p_.num_row_buffers * per_row;
     for (int i = 0; i < p_.num_inputs; ++i) {
