@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/int_math.h"
 #include "base/parallel.h"
 
 namespace opsnn::plan {
@@ -13,7 +14,6 @@ using device::DeviceProfile;
 using device::Field;
 
 double CeilDiv(double a, double b) { return std::ceil(a / b); }
-int64_t RoundUp(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 // Starting one k step: issuing the moves into the operand buffers and filling the cube's pipeline (NPU), or
 // entering the micro-kernel and touching the accumulators (host). This is what makes a small tile_k slow.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "base/int_math.h"
+
 namespace opsnn::plan {
 namespace {
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 int64_t RoundDown(int64_t a, int64_t b) { return std::max(b, a / b * b); }
 
 // `total` in equal parts of at most `most`, each a multiple of `unit`: no small remainder at the end.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/int_math.h"
 #include "base/status.h"
 #include "plan/cost.h"
 
@@ -11,8 +12,6 @@ namespace {
 
 using device::DeviceProfile;
 using device::Pool;
-
-int64_t RoundUp(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 // Products of user-given sizes can exceed 64 bits; such a block fits nowhere, and that is all that matters.
 int64_t Bytes(double bytes) { return bytes < 9e18 ? static_cast<int64_t>(bytes) : int64_t{1} << 62; }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/buffer.h"
+#include "base/int_math.h"
 #include "isa/tier.h"
 #include "vector/compiled.h"
 #include "vector/convert.h"
@@ -28,8 +29,6 @@ constexpr int64_t kBlockAlign = 64;    // columns: pieces of a long row are whol
 constexpr int64_t kFlatCols = 48;
 constexpr int64_t kSplatCols = 8;
 constexpr int kMaxArgs = 64;
-
-int64_t RoundUp(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 
 // Grows and stays: a thread runs programs again and again. Null when there is no memory.
 char* Scratch(size_t bytes) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
 
@@ -20,8 +21,6 @@ constexpr int64_t kChunkBytes = 512 << 10;
 // Below (a dozen microseconds), what another core would take over costs less than to hand it over and to
 // fetch its half of the result later.
 constexpr double kAloneMultiplyAdds = 0.75e6;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Of the output as it is, whatever falls outside the input.
 double MultiplyAdds(const ConvShape& s) {

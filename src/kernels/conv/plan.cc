@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/int_math.h"
 #include "kernels/conv/conv.h"
 #include "kernels/conv/segments.h"
 #include "kernels/conv/tile.h"
@@ -10,8 +11,6 @@ namespace opsnn::conv {
 namespace {
 
 constexpr int kFewChannels = 4;  // up to here an NCHW image is read as it is: blocks would be 3/4 padding
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 void Refuse(ConvPlan* p, Variant v, const char* why) {
   if (!p->refused.empty()) p->refused += "; ";
