@@ -1,8 +1,12 @@
 // Bytes as an ONNX model: imported, planned for small shapes and run, or refused with a message.
+#include <algorithm>
+#include <cstdio>
+
 #include "base/knobs.h"
 #include "fuzz/fuzz.h"
 #include "onnx/import.h"
 #include "onnx/model_writer.h"
+#include "op/declaration.h"
 #include "opsnn/selftest.h"
 
 namespace opsnn::fuzz {
@@ -42,9 +46,54 @@ std::string Shapes() {
   return w.Bytes();
 }
 
+// One node of an operator on inputs of one rank, each of the first dtype that its declaration lists; further
+// inputs fed or, where they may be axes or sizes, as initializers.
+std::string OneNode(const op::OpDef& def, int rank, bool constants) {
+  static constexpr const char* kDims[] = {"2", "3", "4", "5"};
+  ModelWriter w(18);
+  std::vector<std::string> names, outputs;
+  const op::Declaration& d = *def.declaration;
+  const int inputs = std::clamp(def.max_inputs, 1, std::max(def.min_inputs, 3));
+  for (int i = 0; i < inputs && !d.inputs.empty(); ++i) {
+    const op::OperandDecl* in = &d.inputs[std::min<size_t>(static_cast<size_t>(i), d.inputs.size() - 1)];
+    if (in->same_as >= 0) in = &d.inputs[static_cast<size_t>(in->same_as)];
+    int type = 0;
+    while (type < kNumDTypes - 1 && !op::Contains(in->dtypes, static_cast<DType>(type))) ++type;
+    names.push_back("x" + std::to_string(i));
+    const int32_t onnx_type = kDTypeInfo[type].onnx;
+    if (i > 0 && constants) {
+      w.Initializer(
+          RawTensor<uint8_t>(names.back(), onnx_type, {1}, std::vector<uint8_t>(kDTypeInfo[type].size, 0)));
+    } else {
+      w.Input(names.back(), {kDims, kDims + (i > 0 ? std::max(rank - 1, 0) : rank)}, onnx_type);
+    }
+  }
+  for (size_t o = 0; o < std::max<size_t>(1, std::min<size_t>(d.outputs.size(), 2)); ++o) {
+    outputs.push_back("y" + std::to_string(o));
+    w.Output(outputs.back());
+  }
+  w.Node(def.name, names, outputs);
+  return w.Bytes();
+}
+
+// Of the models that could be loaded.
+struct Count {
+  ~Count() { std::printf("%lld models ran, %lld did not take their inputs\n", ran, refused); }
+  long long ran = 0, refused = 0;
+};
+
 }  // namespace
 
-std::vector<std::string> Seeds() { return {SelftestModel(), Transformer(), Shapes()}; }
+std::vector<std::string> Seeds() {
+  std::vector<std::string> seeds = {SelftestModel(), Transformer(), Shapes()};
+  for (const op::OpDef* def : op::AllOperators()) {
+    if (def->declaration->onnx.since == 0) continue;
+    for (const int rank : {0, 1, 2, 3, 4}) {
+      for (const bool constants : {false, true}) seeds.push_back(OneNode(*def, rank, constants));
+    }
+  }
+  return seeds;
+}
 
 }  // namespace opsnn::fuzz
 
@@ -70,6 +119,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     feeds[v->name] = t;
   }
   const auto result = (*session)->Run(feeds);
+  static fuzz::Count count;
+  ++(result.ok() ? count.ran : count.refused);
   fuzz::Require(result.ok() || !result.status().message().empty(), "an error has a message");
   return 0;
 }
