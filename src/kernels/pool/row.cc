@@ -43,8 +43,10 @@ void Row(const PoolRow& r) {
     // Kernel columns that meet the image for the last of these pixels or the first: a window much wider than
     // the image costs no more than the image.
     const int64_t first = ox * r.sw - r.pl;
-    const int64_t kx_begin = Inside(first + (P - 1) * r.sw, r.kw, r.dw, 0, r.w).begin;
-    const int64_t kx_end = Inside(first, r.kw, r.dw, 0, r.w).end;
+    const int64_t last = first + (P - 1) * r.sw;
+    const bool all = first >= 0 && last + (r.kw - 1) * r.dw < r.w;  // saves the divisions
+    const int64_t kx_begin = all ? 0 : Inside(last, r.kw, r.dw, 0, r.w).begin;
+    const int64_t kx_end = all ? r.kw : Inside(first, r.kw, r.dw, 0, r.w).end;
     for (int lane = 0; lane < kC0; lane += kLanes) {
       V acc[P];
 #pragma GCC unroll 4
