@@ -98,6 +98,11 @@ class OPSNN_API Model {
   // Feeds by input name; the outputs in the model's order. Errors name the input, what it got, what is
   // allowed.
   Result<std::vector<Tensor>> Run(const Feeds& feeds);
+  // The same into tensors of the caller's, such as the outputs of an earlier run: a loop over one shape then
+  // allocates nothing. An element of another dtype or shape, or a list of another length, is replaced. Their
+  // memory may not overlap a feed or each other (invalid argument). After an error the contents are
+  // unspecified.
+  Status Run(const Feeds& feeds, std::vector<Tensor>* outputs);
   // The same with the time of every node.
   Result<std::vector<Tensor>> RunProfiled(const Feeds& feeds, RunStats* stats);
   // Plans for these input shapes without running: memory peak, bytes moved, node counts. `values` are inputs

@@ -71,11 +71,31 @@ Result<graph::Shapes> ToShapes(const Shapes& shapes) {
 }
 
 // Results of a run belong to nobody else.
+Tensor ToTensor(const ConstTensor& v) {
+  return Tensor::Share(v->dtype(), ToVector(v->dims()), std::shared_ptr<void>(v, v->data()));
+}
+
 std::vector<Tensor> ToTensors(const std::vector<ConstTensor>& values) {
   std::vector<Tensor> out;
-  for (const ConstTensor& v : values)
-    out.push_back(Tensor::Share(v->dtype(), ToVector(v->dims()), std::shared_ptr<void>(v, v->data())));
+  for (const ConstTensor& v : values) out.push_back(ToTensor(v));
   return out;
+}
+
+// Outputs that the caller lends must not lie in a feed or in each other.
+Status CheckApart(const Feeds& feeds, const std::vector<Tensor>& outputs) {
+  const auto overlap = [](const Tensor& x, const Tensor& y) {
+    const auto a = reinterpret_cast<uintptr_t>(x.raw()), b = reinterpret_cast<uintptr_t>(y.raw());
+    return x.valid() && y.valid() && a < b + y.bytes() && b < a + x.bytes();
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    for (const auto& [name, feed] : feeds)
+      if (overlap(outputs[i], feed))
+        return InvalidArgument("Model::Run: output %zu overlaps input \"%s\"", i, name.c_str());
+    for (size_t j = 0; j < i; ++j)
+      if (overlap(outputs[i], outputs[j]))
+        return InvalidArgument("Model::Run: outputs %zu and %zu overlap", j, i);
+  }
+  return OkStatus();
 }
 
 std::string OpText(const graph::Node& n) {
@@ -177,6 +197,23 @@ Result<std::vector<Tensor>> Model::Run(const Feeds& feeds) {
   OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
   OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in));
   return ToTensors(r.outputs);
+}
+
+Status Model::Run(const Feeds& feeds, std::vector<Tensor>* outputs) {
+  if (!outputs) return Errorf(Code::kNull, "Model::Run: outputs is null");
+  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
+  OPSNN_RETURN_IF_ERROR(CheckApart(feeds, *outputs));
+  graph::RunOptions options;
+  for (const Tensor& t : *outputs) {
+    if (t.dims().size() > kMaxRank)
+      return InvalidArgument("Model::Run: an output has %zu dims", t.dims().size());
+    options.outputs.push_back({t.dtype(), Dims(t.dims()), t.raw()});
+  }
+  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
+  outputs->resize(r.outputs.size());
+  for (size_t i = 0; i < r.outputs.size(); ++i)
+    if (r.outputs[i]) (*outputs)[i] = ToTensor(r.outputs[i]);
+  return OkStatus();
 }
 
 Result<std::vector<Tensor>> Model::RunProfiled(const Feeds& feeds, RunStats* stats) {

@@ -316,11 +316,18 @@ Status Prepared::RunSteps(const RunOptions& options, std::vector<double>* step_u
 Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<const void*>& feeds,
                                                const RunOptions& options,
                                                std::vector<double>* step_us) const {
-  std::vector<ConstTensor> outputs;
-  for (ValueId v : graph_.outputs) {
-    outputs.push_back(std::make_shared<HostTensor>(graph_.values[v].desc.dtype, graph_.values[v].desc.dims));
-    if (!outputs.back()->ok())
-      return Errorf(Code::kRuntime, "no memory for output \"%s\".", graph_.values[v].name.c_str());
+  std::vector<ConstTensor> outputs(graph_.outputs.size());
+  std::vector<void*> results(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Value& value = graph_.values[graph_.outputs[i]];
+    const OutputView given = i < options.outputs.size() ? options.outputs[i] : OutputView{};
+    if (given.data && given.dtype == value.desc.dtype && given.dims == value.desc.dims) {
+      results[i] = given.data;
+      continue;
+    }
+    outputs[i] = std::make_shared<HostTensor>(value.desc.dtype, value.desc.dims);
+    if (!outputs[i]->ok()) return Errorf(Code::kRuntime, "no memory for output \"%s\".", value.name.c_str());
+    results[i] = outputs[i]->data();
   }
   const std::lock_guard lock(mutex_);
   AlignedBuffer arena = arenas_->Take(memory_.arena_bytes);
@@ -329,7 +336,7 @@ Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<const void*>& f
                   memory_.arena_bytes);
   Rebase(arena.as<char>());
   for (size_t i = 0; i < feeds.size(); ++i) io_[i] = const_cast<void*>(feeds[i]);  // never written
-  for (size_t i = 0; i < outputs.size(); ++i) io_[feeds.size() + i] = outputs[i]->data();
+  for (size_t i = 0; i < outputs.size(); ++i) io_[feeds.size() + i] = results[i];
   for (const Patch& p : io_patches_) pointers_[p.slot] = static_cast<char*>(io_[p.io]) + p.offset;
 
   const bool trace = VerboseHas("trace");
@@ -339,7 +346,8 @@ Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<const void*>& f
   const Status status = RunSteps(options, step_us);
   if (status.ok())
     for (const auto& [v, index] : memory_.output_copies)
-      if (outputs[index]->bytes()) std::memcpy(outputs[index]->data(), AddressOf(v), outputs[index]->bytes());
+      if (const size_t bytes = StoredBytes(graph_.values[graph_.outputs[index]].desc))
+        std::memcpy(results[index], AddressOf(v), bytes);
   arenas_->Give(std::move(arena));
   if (!status.ok()) return status;
   if (trace) PrintTrace(*step_us);

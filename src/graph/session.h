@@ -55,8 +55,18 @@ using Feeds = std::map<std::string, ConstTensor>;
 using FeedViews = std::map<std::string, FeedView>;
 using Shapes = std::map<std::string, Dims>;
 
+// A contiguous tensor of the caller's that a run may write.
+struct OutputView {
+  DType dtype = DType::kF32;
+  Dims dims;
+  void* data = nullptr;
+};
+
 struct RunOptions {
   bool time_nodes = false;
+  // By output. Where dtype and dims are those of the result it is written there, and RunResult::outputs is
+  // null at that place. The memory must belong to no feed and no other output.
+  std::vector<OutputView> outputs;
   // Called after each step with every value it produced, in logical order; slow, for verify and debugging.
   std::function<void(const Node&, const std::string& value, ConstTensor)> capture;
 };
