@@ -44,7 +44,7 @@ opsnn::Status PrintHottest(Pipeline& pipeline, const std::vector<Feed>& feeds) {
     const Row& r = rows[i];
     std::printf("  %-5s %9.1f %5.1f%%  %-34.34s %-22.22s %s / %s\n", r.model.c_str(), r.time.us,
                 100 * r.time.us / total, r.time.node.c_str(), r.time.shape.c_str(), r.time.op.c_str(),
-                r.time.variant.c_str());
+                r.time.variant.substr(0, r.time.variant.find(';')).c_str());  // not why others were refused
   }
   return opsnn::OkStatus();
 }
