@@ -132,7 +132,7 @@ TEST_F(Reductions, Norm) {
   for (int round = 0; round < 60; ++round) {
     const double powers[] = {1, 2, kInf, -kInf, 0, 3, 0.5, -1};
     const double p = powers[round % 8];
-    const DType t = kFloats[round % 3];
+    const DType t = round % 7 == 3 ? DType::kF64 : kFloats[round % 3];
     const Dims dims = rng_.Shape(0, 4, 300);
     const bool keep = round % 2;
     const Axes axes(rng_, dims, keep);

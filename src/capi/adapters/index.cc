@@ -54,7 +54,8 @@ Status Adapt_IndexFill(const Call& call, OpCall& out) {
   auto mask = std::make_shared<HostTensor>(DType::kBool, mask_dims);
   auto* bits = static_cast<uint8_t*>(mask->data());
   std::fill(bits, bits + mask->size(), uint8_t{0});
-  for (int64_t i : call.Ints("index")) {
+  const bool empty = NumElements(dims) == 0;  // nothing to fill, whatever the index says
+  for (int64_t i : empty ? std::vector<int64_t>() : call.Ints("index")) {
     if (i < -dims[dim] || i >= dims[dim]) {
       return BadValue(call, "index", "a list with " + std::to_string(i),
                       StrFormat("%lld to %lld, positions in dim %d", -ll{dims[dim]}, ll{dims[dim]} - 1, dim));
@@ -112,7 +113,8 @@ Status Adapt_RepeatInterleave(const Call& call, OpCall& out) {
   }
   const int64_t size = with_dim ? self.desc.dims[dim] : NumElements(self.desc.dims);
   int64_t total;
-  if (__builtin_mul_overflow(size, repeats, &total) || call.Int("outputSize") != total) {
+  const bool wrong = __builtin_mul_overflow(size, repeats, &total) || call.Int("outputSize") != total;
+  if (wrong && NumElements(self.desc.dims) > 0) {
     return BadValue(call, "outputSize", std::to_string(call.Int("outputSize")),
                     StrFormat("repeats x %lld elements", ll{size}));
   }

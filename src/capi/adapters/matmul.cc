@@ -92,11 +92,15 @@ Status Adapt_Matmul(const Call& call, OpCall& out) {
 }
 
 Status Adapt_Mv(const Call& call, OpCall& out) {
-  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 3));
-  const Operand a = Arg(call, "self"), b = Arg(call, "vec");
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
+  const Operand a = Arg(call, "self"), b = Arg(call, "vec"), y = Arg(call, "out");
+  // One dtype; that of an empty matrix does not count.
+  const bool empty = NumElements(a.desc.dims) == 0;
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, empty ? b.desc.dtype : a.desc.dtype, empty ? "vec" : "self"));
+  if (!empty) OPSNN_RETURN_IF_ERROR(RequireDType(call, b, a.desc.dtype, "self"));
   OPSNN_RETURN_IF_ERROR(RequireRank(call, a, 2, 2));
   OPSNN_RETURN_IF_ERROR(RequireRank(call, b, 1, 1));
-  return BindProduct(call, a, b, Arg(call, "out"), &out);
+  return BindProduct(call, a, b, y, &out);
 }
 
 Status Adapt_Addmm(const Call& call, OpCall& out) { return BindAddedProduct(call, "mat1", "mat2", 2, &out); }

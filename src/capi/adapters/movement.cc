@@ -1,6 +1,7 @@
 // Data movement: Permute, Slice, Cat, Repeat, pads, Tril and Triu, fills and copies, Roll, Im2col.
 #include <algorithm>
 
+#include "acl/acl_base.h"
 #include "capi/adapters/common.h"
 #include "op/pointwise.h"
 
@@ -134,6 +135,16 @@ Status Adapt_ConstantPad(const Call& call, OpCall& out) {
   if (pads.size() % 2 != 0 || static_cast<int>(pads.size()) > 2 * rank) {
     return InvalidArgument("%s: pad has %zu values; allowed: an even number up to %d", call.function().api,
                            pads.size(), 2 * rank);
+  }
+  const bool grows = std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p > 0; });
+  if (grows && NumElements(y.desc.dims) == 0) {
+    return InvalidArgument("%s: out has shape %s; allowed where a pad is above 0: sizes of 1 or more",
+                           call.function().api, ToString(y.desc.dims).c_str());
+  }
+  const int self_format = call.tensors()[self.tensor].object->format;
+  if (self_format != ACL_FORMAT_ND && self_format != call.tensors()[y.tensor].object->format) {
+    return InvalidArgument("%s: out has format %d; allowed: %d, the format of self", call.function().api,
+                           call.tensors()[y.tensor].object->format, self_format);
   }
   OPSNN_ASSIGN_OR_RETURN(const Operand value, ConstantScalar(call, "value", self.desc.dtype));
   if (rank == 0) return Bind("Identity", {self}, y, &out);

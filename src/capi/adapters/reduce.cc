@@ -90,32 +90,31 @@ Status Adapt_Norm(const Call& call, OpCall& out) {
     Reduce(p == 1 ? "ReduceL1" : "ReduceL2", self, self.desc.dtype, y, dims, keep, &out);
     return OkStatus();
   }
-  // |x|^p (|x| for the infinite ones, x != 0 for 0) in f32, reduced, and brought back.
+  // |x|^p (|x| for the infinite ones, x != 0 for 0) in f32 or f64, reduced, and brought back.
+  const DType wide = self.desc.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  const ComputeType type = ComputeTypeOf(wide);
   ProgramBuilder b;
-  const SlotId x = b.Input(), magnitude = b.Unary(StageOp::kAbs, x);
+  const SlotId x = b.Input(type), magnitude = b.Unary(StageOp::kAbs, x);
   if (std::isinf(p)) {
     b.Output(magnitude);
   } else if (p == 0) {
-    b.Output(b.Binary(StageOp::kGreater, magnitude, b.Const(0)));
+    b.Output(b.Binary(StageOp::kGreater, magnitude, b.Const(0, type)));
   } else {
-    b.Output(b.Binary(StageOp::kPow, magnitude, b.Const(p)));
+    b.Output(b.Binary(StageOp::kPow, magnitude, b.Const(p, type)));
   }
-  const Operand powers = out.Temp(DType::kF32, self.desc.dims);
+  const Operand powers = out.Temp(wide, self.desc.dims);
   out.first.push_back(ProgramCall(std::move(b).Build(), {self}, {powers}));
   if (std::isinf(p) || p == 0) {
-    Reduce(p == 0  ? "ReduceSum"
-           : p > 0 ? "ReduceMax"
-                   : "ReduceMin",
-           powers, DType::kF32, y, dims, keep, &out);
+    Reduce(p == 0 ? "ReduceSum" : p > 0 ? "ReduceMax" : "ReduceMin", powers, wide, y, dims, keep, &out);
     return OkStatus();
   }
-  const Operand sum = out.Temp(DType::kF32, want);
+  const Operand sum = out.Temp(wide, want);
   OpCall reduce;
-  Reduce("ReduceSum", powers, DType::kF32, sum, dims, keep, &reduce);
+  Reduce("ReduceSum", powers, wide, sum, dims, keep, &reduce);
   out.first.push_back(std::move(reduce));
   ProgramBuilder root;
-  const SlotId s = root.Input();
-  root.Output(root.Binary(StageOp::kPow, s, root.Const(1 / p)));
+  const SlotId s = root.Input(type);
+  root.Output(root.Binary(StageOp::kPow, s, root.Const(1 / p, type)));
   OpCall last = ProgramCall(std::move(root).Build(), {sum}, {y});
   out.op = last.op;
   out.inputs = last.inputs;

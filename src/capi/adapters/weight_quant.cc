@@ -128,10 +128,6 @@ Status Adapt_WeightQuantBatchMatmul(const Call& call, OpCall& out) {
 Status Adapt_TransMatmulWeight(const Call& call, OpCall& out) {
   const Operand w = Arg(call, "mmWeightRef");
   OPSNN_RETURN_IF_ERROR(RequireRank(call, w, 2, 6));
-  if (NumElements(w.desc.dims) == 0) {
-    return InvalidArgument("%s: mmWeightRef has shape %s; allowed: tensors with elements",
-                           call.function().api, ToString(w.desc.dims).c_str());
-  }
   out.op = op::FindOperator("Identity");
   out.inputs = {w};
   out.outputs = {w};
