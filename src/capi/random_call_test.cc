@@ -1,7 +1,9 @@
 // Every implemented function with arguments that make little sense: random dtypes, ranks, shapes, views,
 // lists, numbers and nulls. Each call must be refused with a message or run; nothing may crash or write out
 // of bounds.
-#include <cstring>
+#include <cmath>
+#include <memory>
+#include <thread>
 
 #include "capi/api_tester.h"
 #include "capi/function.h"
@@ -144,47 +146,74 @@ class RandomArguments {
   std::vector<aclBoolArray*> bools_;
 };
 
-class RandomCallTest : public ApiTest {
- protected:
-  // Runs the call; 0, or the code of the phase that refused it.
-  int Call(const OpsnnFunction& f, const std::vector<OpsnnArg>& args) {
-    uint64_t size = 0;
-    aclOpExecutor* executor = nullptr;
-    int code = opsnn_aclnn_plan(&f, args.data(), static_cast<int>(args.size()), &size, &executor);
-    if (code) return code;
-    constexpr uint64_t kTooMuch = uint64_t{1} << 28;
-    if (size > kTooMuch) return aclDestroyAclOpExecutor(executor), 0;
-    void* workspace = nullptr;
-    if (size) aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST);
-    code = opsnn_aclnn_run(&f, workspace, size, executor, stream_);
-    // Work may fail as well: positions that are out of range are known only now.
-    if (!code) code = aclrtSynchronizeStream(stream_);
-    if (workspace) aclrtFree(workspace);
-    return code;
-  }
+// Runs the call; 0, or the code of the phase that refused it.
+int CallOn(aclrtStream stream, const OpsnnFunction& f, const std::vector<OpsnnArg>& args) {
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  int code = opsnn_aclnn_plan(&f, args.data(), static_cast<int>(args.size()), &size, &executor);
+  if (code) return code;
+  constexpr uint64_t kTooMuch = uint64_t{1} << 28;
+  if (size > kTooMuch) return aclDestroyAclOpExecutor(executor), 0;
+  void* workspace = nullptr;
+  if (size) aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST);
+  code = opsnn_aclnn_run(&f, workspace, size, executor, stream);
+  // Work may fail as well: positions that are out of range are known only now.
+  if (!code) code = aclrtSynchronizeStream(stream);
+  if (workspace) aclrtFree(workspace);
+  return code;
+}
+
+struct Count {
+  int calls = 0, ran = 0;
 };
+
+// One call of every function; false after a failure.
+bool CallAll(Rng& rng, aclrtStream stream, Count* count) {
+  for (const ApiRow& row : ApiRows()) {
+    const OpsnnFunction* f = row.implemented ? opsnn_aclnn_find(row.api) : nullptr;
+    if (!f) continue;
+    RandomArguments random(rng);
+    std::vector<OpsnnArg> args;
+    for (const Param& p : f->params) args.push_back(random.Make(p));
+    const int code = CallOn(stream, *f, args);
+    ++count->calls;
+    count->ran += code == 0;
+    EXPECT_TRUE(code == 0 || aclGetRecentErrMsg()) << f->api << " gives " << code << " without a message";
+    EXPECT_TRUE(random.GuardsIntact()) << f->api;
+    if (::testing::Test::HasFailure()) return false;
+  }
+  return true;
+}
+
+class RandomCallTest : public ApiTest {};
 
 TEST_F(RandomCallTest, NothingCrashes) {
   Rng rng;
-  int calls = 0, ran = 0;
-  for (auto _ : testing::FuzzFor(4000)) {
-    for (const ApiRow& row : ApiRows()) {
-      const OpsnnFunction* f = row.implemented ? opsnn_aclnn_find(row.api) : nullptr;
-      if (!f) continue;
-      RandomArguments random(rng);
-      std::vector<OpsnnArg> args;
-      for (const Param& p : f->params) args.push_back(random.Make(p));
-      const int code = Call(*f, args);
-      ++calls;
-      ran += code == 0;
-      if (code) {
-        const char* message = aclGetRecentErrMsg();
-        ASSERT_NE(message, nullptr) << f->api << " gives " << code << " without a message";
-      }
-      ASSERT_TRUE(random.GuardsIntact()) << f->api;
-    }
+  Count count;
+  for (auto _ : testing::FuzzFor(3000)) {
+    if (!CallAll(rng, stream_, &count)) return;
   }
-  EXPECT_GT(ran * 20, calls) << "of " << calls;
+  EXPECT_GT(count.ran * 20, count.calls) << "of " << count.calls;
+}
+
+TEST_F(RandomCallTest, NothingCrashesOnManyThreads) {
+  Rng rng;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([seed = static_cast<uint64_t>(rng.Int(1, 1 << 30))] {
+      Rng own(seed);
+      aclrtStream stream = nullptr;
+      ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
+      ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+      Count count;
+      for (int round = 0; round < 3; ++round) {
+        if (!CallAll(own, stream, &count)) break;
+      }
+      aclrtDestroyStream(stream);
+      aclrtResetDevice(0);
+    });
+  }
+  for (std::thread& t : threads) t.join();
 }
 
 }  // namespace
