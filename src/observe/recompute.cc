@@ -92,7 +92,9 @@ Status Recomputer::Evaluate(std::vector<NodeId> nodes) {
 // A value that is read again later is made again from what was captured.
 void Recomputer::Release() {
   for (ValueId v : read_now_) {
-    if (--reads_left_[v] <= 0) read_.erase(v);
+    if (--reads_left_[v] > 0) continue;
+    read_.erase(v);
+    errors_.erase(g_.values[v].name);
   }
   read_now_.clear();
 }
