@@ -114,11 +114,13 @@ ConstTensor MakeConstant(const Scalar& s, DType t) {
   return c;
 }
 
+constexpr op::DTypeMask kOnlyBool = 1 << static_cast<int>(DType::kBool);
+
 // A dtype that the function takes and its operator does not is converted on the way: to a truth value where
 // that is all the operator takes, to a wider integer that holds it, else to f32.
 DType ComputedIn(DType t, op::DTypeMask allowed) {
   if (op::Contains(allowed, t)) return t;
-  if (allowed == op::DTypeMask{1 << static_cast<int>(DType::kBool)}) return DType::kBool;  // x != 0
+  if (allowed == kOnlyBool) return DType::kBool;  // x != 0
   if (IsFloat(t)) return t;
   for (DType wider : {DType::kS16, DType::kS32, DType::kS64}) {
     if (SizeOf(wider) > SizeOf(t) && op::Contains(allowed, wider)) return wider;
@@ -163,9 +165,11 @@ Status BindScalarInputs(const Call& call, OpCall* out) {
   if (f.declaration->casts == op::AclnnCasts::kPromotes) {
     for (Operand& o : out->inputs) o.desc.dtype = common;
   }
+  // Halves compute in f32, so the scalar is not rounded; but they compare in their own type.
+  const bool compares = f.op->declaration->outputs[0].dtypes == kOnlyBool;
   for (const auto& [i, s] : scalars) {
     op::TensorDesc& d = out->inputs[i].desc;
-    d.constant = MakeConstant(*s, common);
+    d.constant = MakeConstant(*s, IsHalf(common) && !compares ? DType::kF32 : common);
     d.dtype = common;
   }
   return OkStatus();

@@ -3,8 +3,10 @@
 #include <limits>
 
 #include "aclnnop/aclnn_add_n.h"
+#include "aclnnop/aclnn_eq_scalar.h"
 #include "aclnnop/aclnn_maxn.h"
 #include "aclnnop/aclnn_minn.h"
+#include "aclnnop/aclnn_mul.h"
 #include "capi/api_case.h"
 
 namespace opsnn::capi {
@@ -474,6 +476,17 @@ const ApiCase kBinary[] = {
 };
 
 class MathApiTest : public ApiTest {};
+
+// The scalar is not rounded to the dtype of halves, unless it is compared with them.
+TEST_F(MathApiTest, ScalarsMeetHalves) {
+  ApiTensor x(DType::kBF16, {2}), y(DType::kBF16, {2}), equal(DType::kBool, {2});
+  x.Set({100, 1});
+  ApiScalar factor(1.003f);
+  ASSERT_EQ(CALL(aclnnMuls, x, factor, y), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(y.Get(), (std::vector<double>{100.5, 1}));
+  ASSERT_EQ(CALL(aclnnEqScalar, x, factor, equal), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(equal.Get(), (std::vector<double>{0, 1}));
+}
 
 TEST_F(MathApiTest, Lists) {
   Rng rng;

@@ -259,6 +259,10 @@ class Builder {
     for (const Operand& o : op_call_->inputs) {
       input_descs.push_back(o.desc);
       main.inputs.push_back(PlaceOf(o));
+      if (o.desc.constant) {  // may be of a wider type than the operator inferred with
+        input_descs.back().dtype = o.desc.constant->dtype();
+        continue;
+      }
       const bool convert = StoredDType(o) != o.desc.dtype;
       if (!o.given() || (!convert && (!copy_strided || o.desc.IsContiguous()))) continue;
       op::TensorDesc from = o.desc;
