@@ -1,5 +1,4 @@
-// op::Float4E2M1: a 4-bit float with two exponent bits and one mantissa bit: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and
-// their negatives. Made from float, to nearest even, saturating; `value` holds the code in its low four bits.
+// op::Float4E2M1: the bits of a 4-bit float (sign, two bits of exponent, one of mantissa) for host code.
 #ifndef OPSNN_ACLNN_OPDEV_FLOAT4_E2M1_H_
 #define OPSNN_ACLNN_OPDEV_FLOAT4_E2M1_H_
 
@@ -9,29 +8,27 @@
 namespace op {
 
 struct Float4E2M1 {
-  uint8_t value;
+  uint8_t value = 0;  // the low four bits
 
-  Float4E2M1() : value(0) {}
-  Float4E2M1(float f) : value(Encode(f)) {}  // NOLINT: implicit, as clients rely on
-  operator float() const {                   // NOLINT
-    return (value & 8) ? -Magnitude(value & 7) : Magnitude(value & 7);
+  Float4E2M1() = default;
+  // To nearest, ties to even; what is too large, and NaN, becomes the largest, 6.
+  Float4E2M1(float f) {  // NOLINT: numbers convert
+    const float magnitude = std::fabs(f);
+    uint8_t best = 0;
+    for (uint8_t i = 1; i < 8; ++i) {
+      const float nearer = std::fabs(Magnitude(i) - magnitude),
+                  before = std::fabs(Magnitude(best) - magnitude);
+      if (!(nearer > before) && (nearer < before || i % 2 == 0)) best = i;
+    }
+    if (magnitude > Magnitude(7) || std::isnan(f)) best = 7;
+    value = static_cast<uint8_t>((std::signbit(f) ? 8 : 0) | best);
   }
+  operator float() const { return value & 8 ? -Magnitude(value & 7) : Magnitude(value & 7); }  // NOLINT
 
  private:
-  static float Magnitude(int code) {
-    static const float kValues[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
-    return kValues[code];
-  }
-  static uint8_t Encode(float f) {
-    const float a = std::fabs(f);
-    uint8_t code = 0;
-    // Past the midpoint to the next value, or on it when that one is even.
-    while (code < 7) {
-      const float middle = (Magnitude(code) + Magnitude(code + 1)) / 2;
-      if (!(a > middle || (a == middle && code % 2 == 1))) break;
-      ++code;
-    }
-    return static_cast<uint8_t>(code | (std::signbit(f) ? 8 : 0));
+  static float Magnitude(uint8_t bits) {
+    static const float kValues[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    return kValues[bits];
   }
 };
 

@@ -1,52 +1,72 @@
-// op::fp16_t: a 16-bit IEEE half as client programs use it: made from numbers, kept in vectors, copied as
-// bytes, read as float. Rounds to nearest even; NaN and Inf are kept.
+// op::fp16_t: a half-precision number for host code that fills and prints buffers of ACL_FLOAT16.
 #ifndef OPSNN_ACLNN_OPDEV_FP16_T_H_
 #define OPSNN_ACLNN_OPDEV_FP16_T_H_
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace op {
 
 struct fp16_t {
-  uint16_t val;
+  uint16_t val = 0;  // the bits
 
-  fp16_t() : val(0) {}
-  fp16_t(float value) : val(FromFloat(value)) {}                       // NOLINT: implicit, as clients rely on
-  fp16_t(double value) : val(FromFloat(static_cast<float>(value))) {}  // NOLINT
-  fp16_t(int value) : val(FromFloat(static_cast<float>(value))) {}     // NOLINT
-  fp16_t(uint16_t bits, bool) : val(bits) {}
-  operator float() const { return ToFloat(val); }  // NOLINT
+  constexpr fp16_t() = default;
+  template <typename T, typename = typename std::enable_if<std::is_arithmetic<T>::value>::type>
+  fp16_t(T v) : val(Round(static_cast<float>(v))) {}  // NOLINT: numbers convert as they do to float
+  template <typename T, typename = typename std::enable_if<std::is_arithmetic<T>::value>::type>
+  fp16_t& operator=(T v) {
+    val = Round(static_cast<float>(v));
+    return *this;
+  }
+  operator float() const { return Widen(val); }  // NOLINT
+  float toFloat() const { return Widen(val); }
+
+  fp16_t& operator+=(fp16_t o) { return *this = toFloat() + o.toFloat(); }
+  fp16_t& operator-=(fp16_t o) { return *this = toFloat() - o.toFloat(); }
+  fp16_t& operator*=(fp16_t o) { return *this = toFloat() * o.toFloat(); }
+  fp16_t& operator/=(fp16_t o) { return *this = toFloat() / o.toFloat(); }
 
  private:
-  static uint32_t Bits(float f) {
-    uint32_t u;
-    std::memcpy(&u, &f, sizeof(u));
-    return u;
+  // To nearest, ties to even; too large becomes Inf, NaN stays NaN.
+  static uint16_t Round(float f) {
+    uint32_t b;
+    std::memcpy(&b, &f, sizeof(b));
+    const uint16_t sign = static_cast<uint16_t>((b >> 16) & 0x8000u);
+    const uint32_t magnitude = b & 0x7FFFFFFFu;
+    if (magnitude > 0x7F800000u) return static_cast<uint16_t>(sign | 0x7E00u);
+    if (magnitude >= 0x477FF000u) return static_cast<uint16_t>(sign | 0x7C00u);  // from 65520 on
+    const int exponent = static_cast<int>(magnitude >> 23) - 127 + 15;
+    if (exponent < -10) return sign;  // below half of the smallest
+    uint32_t mantissa = magnitude & 0x7FFFFFu;
+    int drop = 13;
+    uint32_t high = static_cast<uint32_t>(exponent > 0 ? exponent : 0) << 10;
+    if (exponent <= 0) {  // subnormal: the leading one becomes visible
+      mantissa |= 0x800000u;
+      drop += 1 - exponent;
+    }
+    const uint32_t rest = mantissa & ((1u << drop) - 1), half = 1u << (drop - 1);
+    high += mantissa >> drop;
+    if (rest > half || (rest == half && (high & 1u))) ++high;  // may carry into the exponent
+    return static_cast<uint16_t>(sign | high);
   }
-  static float Value(uint32_t u) {
+  static float Widen(uint16_t h) {
+    const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
+    uint32_t exponent = (h >> 10) & 0x1Fu, mantissa = h & 0x3FFu, b;
+    if (exponent == 0x1F) {
+      b = sign | 0x7F800000u | (mantissa << 13);
+    } else if (exponent != 0) {
+      b = sign | ((exponent + 112) << 23) | (mantissa << 13);
+    } else {
+      const float f = static_cast<float>(mantissa) * (1.0f / 16777216.0f);
+      return sign ? -f : f;
+    }
     float f;
-    std::memcpy(&f, &u, sizeof(f));
+    std::memcpy(&f, &b, sizeof(f));
     return f;
   }
-  static uint16_t FromFloat(float f) {
-    const uint32_t u = Bits(f), a = u & 0x7FFFFFFF, sign = (u >> 16) & 0x8000;
-    if (a > 0x7F800000) return static_cast<uint16_t>(sign | 0x7E00);
-    if (a >= 0x477FF000) return static_cast<uint16_t>(sign | 0x7C00);  // rounds to 65536 or more
-    if (a < 0x38800000) {  // subnormal: adding 0.5 rounds to a multiple of 2^-24
-      return static_cast<uint16_t>(sign | (Bits(Value(a) + 0.5f) - 0x3F000000));
-    }
-    return static_cast<uint16_t>(sign | ((a - 0x38000000 + 0xFFF + ((a >> 13) & 1)) >> 13));
-  }
-  static float ToFloat(uint16_t h) {
-    const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-    const uint32_t exponent = (h >> 10) & 31, mantissa = h & 1023;
-    if (exponent == 31) return Value(sign | 0x7F800000 | mantissa << 13);
-    if (exponent) return Value(sign | (exponent + 112) << 23 | mantissa << 13);
-    const float magnitude = static_cast<float>(mantissa) * 5.9604644775390625e-8f;  // 2^-24
-    return sign ? -magnitude : magnitude;
-  }
 };
+static_assert(sizeof(fp16_t) == 2, "buffers of fp16_t are buffers of ACL_FLOAT16");
 
 }  // namespace op
 
