@@ -75,7 +75,8 @@ const Row kRows[] = {
 };
 
 // Read by tests, benches and the config lookup; not knobs, but not unknown either.
-constexpr std::string_view kOtherVariables[] = {"OPSNN_CONFIG", "OPSNN_CHECK", "OPSNN_TEST_SEED", "OPSNN_FUZZ_SCALE"};
+constexpr std::string_view kOtherVariables[] = {"OPSNN_CONFIG", "OPSNN_CHECK", "OPSNN_TEST_SEED",
+                                                "OPSNN_FUZZ_SCALE"};
 
 bool InWords(std::string_view words, std::string_view word) {
   for (size_t begin = 0; begin <= words.size();) {

@@ -77,7 +77,6 @@ Status CheckTotal(const Graph& g, const std::vector<size_t>& workspace) {
 }  // namespace
 
 // ---- WeightPacks
-// -------------------------------------------------------------------------------------------
 
 std::shared_ptr<const void> WeightPacks::GetOrMake(const ConstTensor& constant, const std::string& key,
                                                    FunctionRef<std::shared_ptr<const void>()> make) {
@@ -140,7 +139,6 @@ CacheStats WeightPacks::stats() const {
 }
 
 // ---- planning
-// ----------------------------------------------------------------------------------------------
 
 Result<std::shared_ptr<const Prepared>> Prepared::Make(Graph graph, op::PackCache* packs,
                                                        std::vector<PassStat> pass_stats,
@@ -272,7 +270,6 @@ int Prepared::nodes_run() const {
 }
 
 // ---- running
-// -----------------------------------------------------------------------------------------------
 
 Status Prepared::Capture(const Step& step, const RunOptions& options) const {
   const Node& n = graph_.nodes[step.node];

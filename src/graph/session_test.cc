@@ -35,7 +35,6 @@ TEST(GraphIr, DumpShowsEveryNode) {
 }
 
 // ---- feeds
-// -------------------------------------------------------------------------------------------------
 
 class Feeding : public ::testing::Test {
  protected:
@@ -133,7 +132,6 @@ TEST_F(Feeding, MemoryLimitIsKept) {
 }
 
 // ---- running
-// -----------------------------------------------------------------------------------------------
 
 TEST(Session, CapturesEveryValueInLogicalOrder) {
   GraphMaker m;

@@ -143,7 +143,6 @@ TEST(OnnxImport, TypedDataOfEveryKind) {
 }
 
 // ---- normalisation
-// -----------------------------------------------------------------------------------------
 
 TEST(OnnxImport, AttributesThatBecameInputs) {
   ModelWriter w(9);
@@ -244,7 +243,6 @@ TEST(OnnxImport, OptionalInputsMayBeEmpty) {
 }
 
 // ---- errors
-// ------------------------------------------------------------------------------------------------
 
 TEST(OnnxImport, ErrorsNameTheTrouble) {
   const auto error = [](ModelWriter w) { return ImportError(w.Bytes()); };
@@ -331,7 +329,6 @@ TEST(OnnxImport, MissingFileIsNamed) {
 }
 
 // ---- damaged files
-// -----------------------------------------------------------------------------------------
 
 std::string SampleModel() {
   ModelWriter w(9);

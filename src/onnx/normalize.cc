@@ -39,7 +39,6 @@ void Default(Call& c, const char* attr, op::AttrValue v) {
 }
 
 // ---- rules
-// -------------------------------------------------------------------------------------------------
 
 Status Constant(GraphBuilder& b, Call& c, int64_t) {
   ValueId v = kNoValue;
@@ -331,7 +330,6 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 // ---- GraphBuilder
-// ------------------------------------------------------------------------------------------
 
 ValueId GraphBuilder::Const(const Call& c, const char* what, ConstTensor t) {
   return g_.AddConstant(c.name + "/" + what, std::move(t));

@@ -55,7 +55,7 @@ struct TensorDesc {
 using InputDescs = std::span<const TensorDesc* const>;
 
 // ---- run
-// ---------------------------------------------------------------------------------------------------
+
 struct RunArgs {
   void* const* inputs =
       nullptr;  // null where absent; the operator's inputs, then the fused tail's extra inputs
@@ -74,7 +74,7 @@ class Kernel {
 using KernelPtr = std::shared_ptr<const Kernel>;
 
 // ---- plan
-// -------------------------------------------------------------------------------------------------- A
+// A
 // pointwise chain that was fused behind an operator: `program` input 0 is the operator's output 0; its
 // further inputs follow the operator's own inputs in order.
 struct FusedTail {
@@ -100,7 +100,7 @@ struct PlanContext {
 };
 
 // ---- infer
-// -------------------------------------------------------------------------------------------------
+
 struct InferContext {
   InputDescs inputs;
   const Attrs* attrs = nullptr;
@@ -115,7 +115,7 @@ struct ProgramContext {
 };
 
 // ---- the operator
-// ------------------------------------------------------------------------------------------
+
 enum class OpClass : uint8_t { kMatrix, kVector, kData, kControl };
 
 // How an operator takes blocked (NC1HWC0) images.
@@ -160,12 +160,12 @@ struct OpDef {
   void ::opsnn::ops::Define_##NAME(::opsnn::op::OpDef& def)
 
 // ---- registry (generated table, built once)
-// ----------------------------------------------------------------
+
 const OpDef* FindOperator(std::string_view name);  // null when there is none
 std::span<const OpDef* const> AllOperators();      // sorted by name
 
 // ---- one call
-// ---------------------------------------------------------------------------------------------- Number of
+// Number of
 // inputs, dtypes against the declaration, attributes known and of the right type, then def.check.
 Status Check(const OpDef& def, const InferContext& c);
 // Check + infer.

@@ -56,7 +56,7 @@ Result<TensorView> PointwiseView(const std::string& op, const TensorDesc& x, con
                                  const Dims& stored);
 
 // ---- one-line definitions
-// ------------------------------------------------------------------------------------ y = stage(x); imm from
+// y = stage(x); imm from
 // the attributes by name ("" for none) with their defaults.
 struct ImmAttr {
   const char* name = "";

@@ -66,7 +66,6 @@ ContractionEdge Gemm(int64_t m, int64_t n, int64_t k, int64_t batch, const Progr
 }
 
 // ---- budget
-// ------------------------------------------------------------------------------------------------
 
 MatrixShape Shape(int64_t m, int64_t n, int64_t k) { return {m, n, k, 1, DType::kF32, 4 * m * k, false}; }
 
@@ -198,7 +197,6 @@ TEST(Tiling, AlwaysLegal) {
 }
 
 // ---- gemm blocking
-// -----------------------------------------------------------------------------------------
 
 TEST(GemmBlocking, FitsTheCacheAndDividesEvenly) {
   testing::Rng rng;
@@ -232,7 +230,6 @@ TEST(GemmBlocking, DepthDependsOnTheShapeAlone) {
 }
 
 // ---- judge
-// -------------------------------------------------------------------------------------------------
 
 void ExpectComplete(const Decision& d) {
   EXPECT_FALSE(d.reason.empty());
@@ -482,7 +479,6 @@ TEST(Judge, RandomEdgesAreDecidedAndExplained) {
 }
 
 // ---- cache
-// -------------------------------------------------------------------------------------------------
 
 struct IntKey {
   static constexpr int kWords = 1;

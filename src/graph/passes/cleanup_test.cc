@@ -137,7 +137,6 @@ TEST(Reshapes, OneReshapeForMany) {
 }
 
 // ---- layout
-// ------------------------------------------------------------------------------------------------
 
 int Conversions(const Outcome& o) { return o.Count("TransData"); }
 

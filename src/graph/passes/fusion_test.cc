@@ -15,7 +15,6 @@ ValueId BatchNorm(GraphMaker& m, ValueId x, int64_t c) {
 }
 
 // ---- conv_bn_folding
-// ---------------------------------------------------------------------------------------
 
 TEST(ConvBnFolding, BatchNormAndChannelArithmeticGoIntoTheWeights) {
   GraphMaker m;
@@ -54,7 +53,6 @@ TEST(ConvBnFolding, LeavesSharedResultsAndWideOperands) {
 }
 
 // ---- transposed_conv
-// ---------------------------------------------------------------------------------------
 
 TEST(TransposedConvPass, FewChannelsBecomeAPointwiseConvolution) {
   GraphMaker m;
@@ -75,7 +73,6 @@ TEST(TransposedConvPass, FewChannelsBecomeAPointwiseConvolution) {
 }
 
 // ---- decomposed activations
-// --------------------------------------------------------------------------------
 
 ValueId Clip6(GraphMaker& m, ValueId x) {
   return m.Op("Clip", {m.Op("Add", {x, m.Scalar(3)}), m.Scalar(0), m.Scalar(6)});
@@ -155,7 +152,6 @@ TEST(GeluPass, LeavesOtherFactors) {
 }
 
 // ---- layernorm
-// ---------------------------------------------------------------------------------------------
 
 ValueId Normalised(GraphMaker& m, ValueId x, const std::vector<int64_t>& axes, bool multiply) {
   const ValueId d = m.Op("Sub", {x, m.Op("ReduceMean", {x, m.Ints(axes)})});
@@ -188,7 +184,6 @@ TEST(LayerNormPass, LeavesOtherAxesAndBroadcastScales) {
 }
 
 // ---- epilogue_fusion
-// ---------------------------------------------------------------------------------------
 
 TEST(EpilogueFusion, ConvWithResidualAndActivation) {
   GraphMaker m;
@@ -264,7 +259,6 @@ TEST(EpilogueFusion, OffMeansOff) {
 }
 
 // ---- pointwise_chain
-// ---------------------------------------------------------------------------------------
 
 TEST(PointwiseChain, AChainBecomesOneProgram) {
   GraphMaker m;

@@ -32,7 +32,7 @@ Result<std::vector<int>> NormalizeAxes(const char* op, const char* argument, con
 Status CheckRank(const char* op, const char* argument, const Dims& dims, int lo, int hi);
 
 // ---- outputs of infer
-// --------------------------------------------------------------------------------------
+
 op::TensorDesc Desc(DType dtype, const Dims& dims);
 op::TensorDesc UnknownRank(DType dtype);
 // Sets one output; always ok.
@@ -41,7 +41,8 @@ Status SetOutput(op::InferContext& c, op::TensorDesc desc);
 Status CheckMaxRank(const char* op, int64_t rank);
 
 // ---- kernels
-// ----------------------------------------------------------------------------------------------- A kernel
+
+// A kernel
 // from a callable Status(const op::RunArgs&).
 template <typename Fn>
 op::KernelPtr MakeKernel(std::string variant, Fn fn, size_t workspace = 0) {

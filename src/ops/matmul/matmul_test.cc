@@ -234,7 +234,6 @@ TEST(MatMul, InfersUnknownSizes) {
 }
 
 // ---- fused tails
-// -----------------------------------------------------------------------------------------------
 
 // act(x + in1) (+ in2), the forms that the graph fuses.
 Program TailProgram(StageOp act, bool second) {
@@ -365,7 +364,6 @@ TEST(MatMulTail, FusedEqualsSplit) {
 }
 
 // ---- constants
-// -------------------------------------------------------------------------------------------------
 
 class MapCache : public PackCache {
  public:
@@ -400,7 +398,6 @@ TEST(MatMul, ConstantWeightsArePackedOnce) {
 }
 
 // ---- Gemm
-// ------------------------------------------------------------------------------------------------------
 
 TEST(Gemm, AlphaBetaAndEveryAddend) {
   Rng rng;
