@@ -1,5 +1,7 @@
 #include "vector/canonical_programs.h"
 
+#include "program/moments.h"
+
 namespace opsnn::vector {
 
 using enum StageOp;
@@ -9,9 +11,7 @@ Program LayerNormProgram(const NormOptions& o) {
   const SlotId x = b.Input();
   const SlotId gamma = o.gamma ? b.Input() : kNoSlot;
   const SlotId beta = o.beta ? b.Input() : kNoSlot;
-  const SlotId mean = b.Unary(kRowMean, x);
-  const SlotId centred = b.Binary(kSub, x, mean);
-  const SlotId variance = b.Unary(kRowMean, b.Unary(kSquare, centred));
+  const auto [mean, centred, variance] = AddRowMoments(b, x);
   const SlotId rstd = b.Unary(kRsqrt, b.Unary(kAffine, variance, 1, o.eps));
   SlotId y = b.Binary(kMul, centred, rstd);
   if (o.gamma) y = b.Binary(kMul, y, gamma);

@@ -126,13 +126,20 @@ HWY_INLINE void NormRow(const RowArgs& a, const float* x, float* y, NextRow& nex
     const VF c = kCentred ? hn::Sub(v, m) : v;
     return hn::Mul(c, c);
   });
-  const float variance = MeanOf(ReduceRow<SumReduction>(d, n, squares), n);
+  float variance = MeanOf(ReduceRow<SumReduction>(d, n, squares), n), missed = 0;
+  if constexpr (kCentred) {  // what the rounding of the mean misses, as in program/moments.h
+    auto rest = MakeReader(x, next, [m](DF, VF v) HWY_ATTR { return hn::Sub(v, m); });
+    missed = MeanOf(ReduceRow<SumReduction>(d, n, rest), n);
+    const float excess = missed * missed;
+    if (excess < variance) variance = variance - excess;
+  }
+  const VF s = hn::Set(d, missed);
   // Scalars as one-lane vectors: the very operations of the Affine and Rsqrt stages.
   const VF shifted = hn::Add(hn::Mul(hn::Set(d, 1.0f), hn::Set(d, variance)),
                              hn::Set(d, static_cast<float>(a.kind.norm.eps)));
   const VF rstd = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(shifted));
-  WriteRow<kGamma, kBeta>(a, x, y, next, [m, rstd](DF, VF v, VF g, VF b) HWY_ATTR {
-    VF r = hn::Mul(kCentred ? hn::Sub(v, m) : v, rstd);
+  WriteRow<kGamma, kBeta>(a, x, y, next, [m, s, rstd](DF, VF v, VF g, VF b) HWY_ATTR {
+    VF r = hn::Mul(kCentred ? hn::Sub(hn::Sub(v, m), s) : v, rstd);
     if constexpr (kGamma) r = hn::Mul(r, g);
     if constexpr (kBeta) r = hn::Add(r, b);
     return r;

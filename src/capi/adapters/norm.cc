@@ -1,5 +1,6 @@
 // RmsNorm, AddRmsNorm, GroupNorm and BatchNorm: row programs over views of the tensors.
 #include "capi/adapters/common.h"
+#include "program/moments.h"
 
 namespace opsnn::capi {
 namespace {
@@ -161,8 +162,7 @@ Status Adapt_GroupNorm(const Call& call, OpCall& out) {
   };
   ProgramBuilder b;
   const SlotId in = b.Input(), scale = b.Input(), shift = b.Input();
-  const SlotId average = b.Unary(StageOp::kRowMean, in), d = b.Binary(StageOp::kSub, in, average);
-  const SlotId variance = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, d));
+  const auto [average, d, variance] = AddRowMoments(b, in);
   const SlotId factor = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, variance, 1, eps));
   b.Output(
       b.Binary(StageOp::kAdd, b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, d, factor), scale), shift));
@@ -210,8 +210,7 @@ Training BatchStatistics(const Call& call, const Operand& x, const Operand& y, i
     t.inputs.push_back(PerChannel(Arg(call, params[i])));
   }
   const double momentum = call.Double("momentum");
-  const SlotId mean = b.Unary(StageOp::kRowMean, in), d = b.Binary(StageOp::kSub, in, mean);
-  const SlotId var = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, d));
+  const auto [mean, d, var] = AddRowMoments(b, in);
   const SlotId rstd = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, var, 1, call.Double("eps")));
   SlotId result = b.Binary(StageOp::kMul, d, rstd);
   if (slots[0] != kNoSlot) result = b.Binary(StageOp::kMul, result, slots[0]);

@@ -8,6 +8,7 @@
 #include "graph/fusion/region.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
+#include "program/moments.h"
 
 namespace opsnn::graph {
 namespace {
@@ -32,9 +33,13 @@ Program Softmax() {
 Program Norm(bool centred, double epsilon, bool scale, bool bias) {
   ProgramBuilder b;
   const SlotId x = b.Input(), gamma = scale ? b.Input() : kNoSlot, beta = bias ? b.Input() : kNoSlot;
-  const SlotId d = centred ? b.Binary(kSub, x, b.Unary(kRowMean, x)) : x;
-  const SlotId variance = b.Unary(kRowMean, b.Unary(kSquare, d));
-  SlotId y = b.Binary(kMul, d, b.Unary(kRsqrt, b.Unary(kAffine, variance, 1, epsilon)));
+  RowMoments row{kNoSlot, x, kNoSlot};
+  if (centred) {
+    row = AddRowMoments(b, x);
+  } else {
+    row.variance = b.Unary(kRowMean, b.Unary(kSquare, x));
+  }
+  SlotId y = b.Binary(kMul, row.centred, b.Unary(kRsqrt, b.Unary(kAffine, row.variance, 1, epsilon)));
   if (scale) y = b.Binary(kMul, y, gamma);
   if (bias) y = b.Binary(kAdd, y, beta);
   b.Output(y);

@@ -1,5 +1,6 @@
 #include "op/pointwise.h"
 #include "ops/norm/row_norm.h"
+#include "program/moments.h"
 #include "vector/canonical_programs.h"
 
 namespace opsnn::ops {
@@ -17,9 +18,7 @@ Program LayerNorm(const op::PlanContext& c) {
   std::vector<DType> types;
   for (const op::TensorDesc* x : c.inputs) types.push_back(x != nullptr ? x->dtype : c.inputs[0]->dtype);
   const std::vector<SlotId> in = op::ConvertedInputs(b, {types, c.attrs, c.inputs}, type);
-  const SlotId mean = b.Unary(StageOp::kRowMean, in[0]);
-  const SlotId d = b.Binary(StageOp::kSub, in[0], mean);
-  const SlotId var = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, d));
+  const auto [mean, d, var] = AddRowMoments(b, in[0]);
   const SlotId rstd = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, var, 1, epsilon));
   SlotId y = b.Binary(StageOp::kMul, d, rstd);
   size_t next = 1;

@@ -1,5 +1,6 @@
 #include "op/pointwise.h"
 #include "ops/norm/axes_norm.h"
+#include "program/moments.h"
 
 namespace opsnn::ops {
 namespace {
@@ -23,10 +24,9 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   OPSNN_ASSIGN_OR_RETURN(const std::vector<int> axes, Axes(c.attrs, c.inputs[0]->dims.rank()));
   ProgramBuilder b;
   const SlotId x = b.Input(ComputeTypeOf(c.inputs[0]->dtype));
-  const SlotId centred = b.Binary(StageOp::kSub, x, b.Unary(StageOp::kRowMean, x));
-  const SlotId variance = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, centred));
-  const SlotId deviation = b.Unary(StageOp::kAffine, b.Unary(StageOp::kSqrt, variance), 1, kTiny);
-  b.Output(b.Binary(StageOp::kDiv, centred, deviation));
+  const RowMoments row = AddRowMoments(b, x);
+  const SlotId deviation = b.Unary(StageOp::kAffine, b.Unary(StageOp::kSqrt, row.variance), 1, kTiny);
+  b.Output(b.Binary(StageOp::kDiv, row.centred, deviation));
   return PlanOverAxes(c, axes, std::move(b).Build());
 }
 

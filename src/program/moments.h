@@ -1,0 +1,37 @@
+// Mean and variance of a row, for normalisations.
+//
+// The rounding of the mean is as large as the spread of data that lie far from 0 (10000 + i / 1024 in f32),
+// so its error is measured and taken out: with d = x - mean, s = mean(d) is what the mean misses,
+//   centred = d - s,   variance = mean(d^2) - s^2.
+// s is at most half an ulp of the mean, so nothing cancels in the difference. Where s^2 is not below
+// mean(d^2) (an overflow, or rows constant but for rounding) mean(d^2) stands, and the variance is never
+// negative.
+#ifndef OPSNN_PROGRAM_MOMENTS_H_
+#define OPSNN_PROGRAM_MOMENTS_H_
+
+#include "program/program.h"
+
+namespace opsnn {
+
+struct RowMoments {
+  SlotId mean;      // as rounded
+  SlotId centred;   // x - mean, without the mean's rounding
+  SlotId variance;  // of the population
+};
+
+inline RowMoments AddRowMoments(ProgramBuilder& b, SlotId x) {
+  RowMoments m;
+  m.mean = b.Unary(StageOp::kRowMean, x);
+  const SlotId d = b.Binary(StageOp::kSub, x, m.mean);
+  const SlotId squares = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, d));
+  const SlotId missed = b.Unary(StageOp::kRowMean, d);
+  const SlotId excess = b.Unary(StageOp::kSquare, missed);
+  m.variance = b.Ternary(StageOp::kSelect, b.Binary(StageOp::kLess, excess, squares),
+                         b.Binary(StageOp::kSub, squares, excess), squares);
+  m.centred = b.Binary(StageOp::kSub, d, missed);
+  return m;
+}
+
+}  // namespace opsnn
+
+#endif  // OPSNN_PROGRAM_MOMENTS_H_
