@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <filesystem>
+#include <map>
 
 #include "cli/cli.h"
 
@@ -46,6 +47,13 @@ void AddRun(CLI::App& app, Run& run) {
                         "--output: cannot make folder " + *output +
                             (error ? " (" + error.message() + ")" : " (a file of that name exists)"));
         }
+      }
+      std::map<std::string, std::string> written;  // file name, the output in it
+      for (const opsnn::ValueInfo& v : model->outputs()) {
+        const auto [other, fresh] = written.emplace(FileName(v.name), v.name);
+        if (!output->empty() && !fresh)
+          return Status(opsnn::Code::kInvalid, "--output: outputs \"" + other->second + "\" and \"" + v.name +
+                                                   "\" would both be written to " + other->first + ".npy");
       }
       auto results = model->Run(*feeds);
       if (!results.ok()) return results.status();

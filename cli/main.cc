@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {  // the standard library or nlohmann-json, e.g. out of memory
     status = opsnn::Status(opsnn::Code::kRuntime, e.what());
   }
-  if (status.ok() && std::fflush(stdout) != 0) {
+  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout))) {
     status = opsnn::Status(opsnn::Code::kRuntime,
                            "the output cannot be written (" + std::string(std::strerror(errno)) + ")");
   }

@@ -269,12 +269,27 @@ Result<VerifyReport> Model::Verify(const Feeds& feeds, const std::function<void(
 
 Result<Feeds> Model::RandomFeeds(const Shapes& shapes, uint64_t seed) const {
   Feeds feeds;
-  std::mt19937_64 engine(seed);
+  Shapes all;
+  double bytes = 0;
   for (const ValueInfo& v : impl_->inputs) {
     std::vector<int64_t> dims = v.dims;
     if (auto it = shapes.find(v.name); it != shapes.end()) dims = it->second;
-    for (int64_t& d : dims) d = d < 0 ? 1 : d;
-    auto t = Tensor::Make(v.dtype, dims);
+    double size = static_cast<double>(SizeOf(v.dtype));
+    for (int64_t& d : dims) d = d < 0 ? 1 : d, size *= static_cast<double>(d);
+    bytes += size;
+    all[v.name] = std::move(dims);
+  }
+  // Values for gigabytes take a while to make: a run that has no memory is refused before. Other complaints
+  // of the planner are left to the run, which knows the values of the inputs.
+  constexpr double kManyBytes = 64 << 20;
+  if (bytes > kManyBytes) {
+    OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(all));
+    if (auto plan = impl_->session->Prepare(in); !plan.ok() && plan.status().code() == Code::kRuntime)
+      return plan.status();
+  }
+  std::mt19937_64 engine(seed);
+  for (const ValueInfo& v : impl_->inputs) {
+    auto t = Tensor::Make(v.dtype, all[v.name]);
     if (!t.ok()) return t.status().WithContext("input \"" + v.name + "\"");
     FillRandom(*t, engine);
     feeds[v.name] = std::move(*t);

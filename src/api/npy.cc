@@ -1,4 +1,6 @@
 // NumPy .npy files: magic, version, a header that is a Python dict literal, then the elements.
+#include <sys/stat.h>
+
 #include <bit>
 #include <cerrno>
 #include <cstdio>
@@ -92,6 +94,8 @@ Status FromFortranOrder(Tensor& t) {
 }  // namespace
 
 Result<Tensor> LoadNpy(const std::string& path) {
+  struct stat st;  // opening a pipe would wait for its writer
+  if (stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) return Bad(path, "not a regular file");
   File file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) return Bad(path, std::string("cannot be read (") + std::strerror(errno) + ")");
   unsigned char magic[kMagicBytes];

@@ -1,5 +1,7 @@
 #include "base/toml_file.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 
 #define TOML_ENABLE_FORMATTERS 0
@@ -48,6 +50,13 @@ Result<std::vector<TomlEntry>> ParseToml(std::string_view text, const std::strin
 }
 
 Result<std::vector<TomlEntry>> ReadTomlFile(const std::string& path) {
+  struct stat st;
+  if (stat(path.c_str(), &st) != 0) return InvalidArgument("%s: the file cannot be read", path.c_str());
+  if (!S_ISREG(st.st_mode)) return InvalidArgument("%s: not a regular file", path.c_str());
+  constexpr off_t kMostBytes = 1 << 20;  // settings are a few lines
+  if (st.st_size > kMostBytes)
+    return InvalidArgument("%s: %lld bytes; allowed: 1 MiB", path.c_str(),
+                           static_cast<long long>(st.st_size));
   std::FILE* f = std::fopen(path.c_str(), "rb");
   if (!f) return InvalidArgument("%s: the file cannot be read", path.c_str());
   std::string text;

@@ -11,7 +11,7 @@
 namespace opsnn::onnx {
 
 Result<MappedFile> MappedFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is refused, not waited for
   if (fd < 0) return InvalidArgument("cannot open \"%s\": %s.", path.c_str(), std::strerror(errno));
   struct stat st;
   Status failed;
