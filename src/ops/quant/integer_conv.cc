@@ -30,7 +30,7 @@ Result<ConvShape> Resolve(const char* op, const Dims& x, const Dims& w, const op
   ConvShape s;
   s.group = attrs.Int("group", 1);
   if (w.rank() != x.rank() || s.group < 1 || x[1] != w[1] * s.group || w[0] % s.group != 0 ||
-      (!named.empty() && Dims(std::span<const int64_t>(named)) != kernel)) {
+      (!named.empty() && !std::equal(named.begin(), named.end(), kernel.begin(), kernel.end()))) {
     return InvalidArgument(
         "%s: X has shape %s, W %s, group is %lld and kernel_shape %s; allowed: W of [M, C / group, "
         "kernel...] with "

@@ -165,6 +165,13 @@ TEST(ConvInteger, RefusesWithReason) {
   EXPECT_EQ(t.Run().code(), Code::kInvalid);
   EXPECT_NE(t.status().message().find("W of [M, C / group, kernel...]"), std::string::npos)
       << t.status().message();
+  // More sizes than any shape has dims.
+  GuardedTensor fits(DType::kU8, {2, 4, 3, 3});
+  OpTester long_list("ConvInteger");
+  long_list.In(x).In(fits).Attr("kernel_shape", Ints(40, 3));
+  EXPECT_EQ(long_list.Run().code(), Code::kInvalid);
+  EXPECT_NE(long_list.status().message().find("kernel_shape [3,3,3,"), std::string::npos)
+      << long_list.status().message();
 }
 
 }  // namespace
