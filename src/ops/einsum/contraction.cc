@@ -146,6 +146,12 @@ Result<EinsumTensor> Contraction::Multiply(EinsumTensor a, EinsumTensor b, const
   const Labels m = Select(a.labels, [&](Label l) { return !Has(b.labels, l); });
   const Labels n = Select(b.labels, [&](Label l) { return !Has(a.labels, l); });
   const size_t nb = batch.size(), nm = m.size(), nk = k.size(), nn = n.size();
+  if (nb + nm + nn > kMaxRank) {
+    return InvalidArgument(
+        "Einsum: the inputs are multiplied from left to right, and a product before the last has rank %zu; "
+        "allowed: at most %d dims other than 1 that the output or later inputs use",
+        nb + nm + nn, kMaxRank);
+  }
   a = Ordered(a, batch + m + k);
   b = Ordered(b, batch + k + n);
   const bool halves = compute_ == DType::kF32;  // which gemm widens itself

@@ -136,6 +136,22 @@ TEST(Einsum, Ellipsis) {
   EXPECT_EQ("", testing::Compare(t.Out().Get(), e.value, 1e-5, 0));
 }
 
+TEST(Einsum, ProductsBeyondTheMostDimsAreRefused) {
+  GuardedTensor a(DType::kF32, {2, 2, 2, 2, 2}), b(DType::kF32, {2, 2, 2, 2, 2});
+  Rng rng;
+  a.FillRandom(rng), b.FillRandom(rng);
+  OpTester t("Einsum");
+  t.In(a).In(b).In(a).In(b).Attr("equation", std::string("abcde,fghij,abcde,fghij->"));
+  EXPECT_EQ(t.Run().code(), Code::kInvalid);
+  EXPECT_NE(t.status().message().find("a product before the last has rank 10; allowed: at most 8"),
+            std::string::npos)
+      << t.status().message();
+  // In an order that sums early the same values fit.
+  OpTester ordered("Einsum");
+  ordered.In(a).In(a).In(b).In(b).Attr("equation", std::string("abcde,abcde,fghij,fghij->"));
+  EXPECT_TRUE(ordered.Run().ok()) << ordered.status().message();
+}
+
 TEST(Einsum, BadEquationsAreExplained) {
   GuardedTensor x(DType::kF32, {2, 3});
   struct Row {
