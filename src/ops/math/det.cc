@@ -32,8 +32,8 @@ double Determinant(double* a, int64_t n) {
   double det = 1;
   for (int64_t k = 0; k < n; ++k) {
     int64_t pivot = k;
-    for (int64_t i = k + 1; i < n; ++i) {
-      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) pivot = i;
+    for (int64_t i = k + 1; i < n && a[pivot * n + k] == a[pivot * n + k]; ++i) {
+      if (!(std::fabs(a[i * n + k]) <= std::fabs(a[pivot * n + k]))) pivot = i;  // NaN before every number
     }
     if (pivot != k) {
       for (int64_t j = k; j < n; ++j) std::swap(a[k * n + j], a[pivot * n + j]);
@@ -41,9 +41,8 @@ double Determinant(double* a, int64_t n) {
     }
     const double p = a[k * n + k];
     det *= p;
-    if (p == 0) continue;
     for (int64_t i = k + 1; i < n; ++i) {
-      const double f = a[i * n + k] / p;
+      const double f = p == 0 ? 0 : a[i * n + k] / p;  // times 0 the row still hands its NaN down
       for (int64_t j = k + 1; j < n; ++j) a[i * n + j] -= f * a[k * n + j];
     }
   }

@@ -1,5 +1,6 @@
+#include <algorithm>
 #include <cmath>
-#include <vector>
+#include <cstring>
 
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
@@ -35,11 +36,10 @@ Result<Bank> Read(op::InputDescs inputs) {
   }
   constexpr double kMost = 1 << 24;
   if (!(v[0] >= 0 && v[0] <= kMost && v[1] >= 1 && v[1] <= kMost && v[2] >= 1 && v[3] >= 0 && v[4] >= v[3] &&
-        std::isfinite(v[4]))) {
+        std::isfinite(v[2]) && std::isfinite(v[4]))) {
     return InvalidArgument(
-        "%s: num_mel_bins %g, dft_length %g, sample_rate %g, edges %g and %g; allowed: from 0, 1 and 1, and "
-        "edges from "
-        "0 in order",
+        "%s: num_mel_bins %g, dft_length %g, sample_rate %g, edges %g and %g; allowed: 0 to 2^24, 1 to 2^24, "
+        "from 1, and finite edges from 0 in order",
         kOp, v[0], v[1], v[2], v[3], v[4]);
   }
   return Bank{static_cast<int64_t>(v[0]), static_cast<int64_t>(v[1]), v[2], v[3], v[4]};
@@ -53,28 +53,30 @@ Status Infer(op::InferContext& c) {
 }
 
 // Triangles whose corners are equally spaced on the mel scale, rounded down to bins of the spectrum.
-std::vector<double> Weights(const Bank& b) {
+// set(row, column, value) for every weight but 0.
+template <typename Set>
+void Weights(const Bank& b, Set set) {
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const double low = mel(b.low), step = (mel(b.high) - low) / static_cast<double>(b.bins + 2);
-  std::vector<int64_t> corner;
-  for (int64_t i = 0; i < b.bins + 2; ++i) {
+  // Edges may lie far beyond the spectrum: a corner there only has to be behind it and fit an int64.
+  constexpr double kFurthest = 0x1p62;
+  const auto corner = [&](int64_t i) {
     const double hertz = 700 * (std::pow(10, (static_cast<double>(i) * step + low) / 2595) - 1);
-    corner.push_back(static_cast<int64_t>(std::floor(static_cast<double>(b.length + 1) * hertz / b.rate)));
-  }
-  std::vector<double> w(static_cast<size_t>(b.Rows() * b.bins), 0);
-  const auto set = [&](int64_t row, int64_t column, double v) {
-    if (row < b.Rows()) w[static_cast<size_t>(row * b.bins + column)] = v;
+    const double bin = std::floor(static_cast<double>(b.length + 1) * hertz / b.rate);
+    return static_cast<int64_t>(std::clamp(bin, 0.0, kFurthest));
   };
+  const int64_t rows = b.Rows();
+  int64_t left = corner(0), centre = corner(1);
   for (int64_t i = 0; i < b.bins; ++i) {
-    const int64_t left = corner[static_cast<size_t>(i)], centre = corner[static_cast<size_t>(i) + 1],
-                  right = corner[static_cast<size_t>(i) + 2];
-    if (centre == left) set(centre, i, 1);
-    for (int64_t j = left; centre > left && j <= centre; ++j)
+    const int64_t right = corner(i + 2);
+    if (centre == left && centre < rows) set(centre, i, 1);
+    for (int64_t j = left; centre > left && j <= centre && j < rows; ++j)
       set(j, i, static_cast<double>(j - left) / static_cast<double>(centre - left));
-    for (int64_t j = centre; j < right; ++j)
+    for (int64_t j = centre; j < right && j < rows; ++j)
       set(j, i, static_cast<double>(right - j) / static_cast<double>(right - centre));
+    left = centre;
+    centre = right;
   }
-  return w;
 }
 
 Result<op::KernelPtr> Plan(const op::PlanContext& c) {
@@ -82,9 +84,12 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
     return InvalidArgument("%s: its inputs depend on the data; they must be known before running", kOp);
   OPSNN_ASSIGN_OR_RETURN(const Bank b, Read(c.inputs));
   return Staged(c, MakeKernel("triangles", [b, t = c.outputs[0].dtype](const op::RunArgs& args) {
-                  const std::vector<double> w = Weights(b);
-                  for (size_t i = 0; i < w.size(); ++i)
-                    WriteElement(static_cast<char*>(args.outputs[0]) + i * SizeOf(t), t, w[i]);
+                  const auto elem = static_cast<int64_t>(SizeOf(t));
+                  char* w = static_cast<char*>(args.outputs[0]);
+                  std::memset(w, 0, static_cast<size_t>(b.Rows() * b.bins * elem));
+                  Weights(b, [&](int64_t row, int64_t column, double v) {
+                    WriteElement(w + (row * b.bins + column) * elem, t, v);
+                  });
                   return OkStatus();
                 }));
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
 
 #include "op/pointwise_tester.h"
 
@@ -125,6 +126,31 @@ TEST(Det, MatchesMinors) {
   }
 }
 
+TEST(Det, NanAnywhereGivesNan) {
+  Rng rng;
+  for (int64_t n = 1; n <= 4; ++n) {
+    for (int64_t at = 0; at < n * n; ++at) {
+      for (const bool zeros : {false, true}) {  // zeros make every pivot but NaN 0
+        GuardedTensor x(DType::kF64, {n, n});
+        std::vector<double> v(static_cast<size_t>(n * n));
+        for (double& e : v) e = zeros ? 0 : rng.Real(-1, 1);
+        v[static_cast<size_t>(at)] = std::nan("");
+        x.Set(v);
+        OpTester t("Det");
+        t.In(x);
+        ASSERT_TRUE(t.Run().ok()) << t.status().message();
+        EXPECT_TRUE(std::isnan(t.Out().Get()[0])) << n << " " << at << " " << zeros;
+      }
+    }
+  }
+  GuardedTensor x(DType::kF64, {2, 2});
+  x.Set({0, 1, std::nan(""), 2});
+  OpTester t("Det");
+  t.In(x);
+  ASSERT_TRUE(t.Run().ok()) << t.status().message();
+  EXPECT_TRUE(std::isnan(t.Out().Get()[0]));
+}
+
 TEST(CenterCropPad, TheMiddleStays) {
   Rng rng;
   for (auto _ : testing::FuzzFor(80)) {
@@ -189,6 +215,25 @@ TEST(Col2Im, AddsWhatBlocksHold) {
                   v[static_cast<size_t>(((i * kh + a) * kw + b) * bh * bw + p * bw + q)];
             }
     ASSERT_EQ("", testing::Compare(t.Out().Get(), want, 36 * 2 * testing::Epsilon(x.view().dtype) * 36, 0));
+  }
+}
+
+TEST(Col2Im, SizesThatOverflowAreRefused) {
+  using Ints = std::vector<int64_t>;
+  const int64_t big = int64_t{1} << 30, wild = std::numeric_limits<int64_t>::max();
+  struct Row {
+    Ints image, block, dilations, pads;
+  };
+  for (const Row& r :
+       {Row{Ints(3, big), Ints(3, big), Ints(3, 1), Ints(6, 0)},  // 2^90 taps
+        Row{Ints(3, big), Ints(3, 1), Ints(3, 1), Ints(6, 0)},    // 2^90 positions
+        Row{{8}, {wild}, {wild}, {0, 0}}, Row{{8}, {3}, {1}, {wild, wild}}, Row{{wild}, {3}, {1}, {0, 1}}}) {
+    GuardedTensor x(DType::kF32, {1, 4, 4});
+    const auto n = static_cast<int64_t>(r.image.size());
+    OpTester t("Col2Im");
+    t.In(x).In(HostTensor::From<int64_t>({n}, r.image)).In(HostTensor::From<int64_t>({n}, r.block));
+    t.Attr("dilations", r.dilations).Attr("pads", r.pads);
+    EXPECT_EQ(t.Run().code(), Code::kInvalid) << t.status().message();
   }
 }
 
@@ -302,6 +347,21 @@ TEST(MelWeightMatrix, TrianglesOverlap) {
     EXPECT_EQ(*top, 1);
     EXPECT_TRUE(std::is_sorted(column.begin(), top + 1));
     EXPECT_TRUE(std::is_sorted(std::make_reverse_iterator(column.end()), std::make_reverse_iterator(top)));
+  }
+}
+
+TEST(MelWeightMatrix, EdgesFarBeyondTheSpectrum) {
+  for (const float low : {0.0f, 1e37f}) {
+    OpTester t("MelWeightMatrix");
+    t.In(HostTensor::From<int64_t>({}, {3}))
+        .In(HostTensor::From<int64_t>({}, {16}))
+        .In(HostTensor::From<int64_t>({}, {1}));
+    t.In(HostTensor::From<float>({}, {low})).In(HostTensor::From<float>({}, {1e38f}));
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    for (const double w : t.Out().Get()) {
+      EXPECT_GE(w, 0);
+      EXPECT_LE(w, low > 0 ? 0 : 1);
+    }
   }
 }
 

@@ -36,22 +36,32 @@ Result<Geometry> Read(op::InputDescs inputs, const op::Attrs& attrs) {
         kOp, n, g.block.size(), g.stride.size(), g.dilation.size(), g.pad.size(), kMaxRank - 2);
   }
   constexpr int64_t kMost = int64_t{1} << 30;
+  int64_t pixels = 1;
   for (size_t i = 0; i < n; ++i) {
-    const int64_t reach = (g.block[i] - 1) * g.dilation[i] + 1;
-    const int64_t span = g.image[i] + g.pad[i] + g.pad[n + i] - reach;
-    for (const int64_t v :
-         {g.image[i], g.block[i], g.stride[i], g.dilation[i], g.pad[i] + 1, g.pad[n + i] + 1}) {
-      if (v < 1 || v > kMost || span < 0) {
-        return InvalidArgument(
-            "%s: axis %zu: image %lld, block %lld, stride %lld, dilation %lld, pads %lld and %lld; "
-            "allowed: sizes from 1, pads from 0, and a block that fits the padded image",
-            kOp, i, ll{g.image[i]}, ll{g.block[i]}, ll{g.stride[i]}, ll{g.dilation[i]}, ll{g.pad[i]},
-            ll{g.pad[n + i]});
-      }
+    bool fits = true;
+    for (const int64_t v : {g.image[i], g.block[i], g.stride[i], g.dilation[i]})
+      fits = fits && v >= 1 && v <= kMost;
+    for (const int64_t v : {g.pad[i], g.pad[n + i]}) fits = fits && v >= 0 && v <= kMost;
+    // Only what is within 2^30 can be multiplied without a check.
+    const int64_t reach = fits ? (g.block[i] - 1) * g.dilation[i] + 1 : 0;
+    const int64_t span = fits ? g.image[i] + g.pad[i] + g.pad[n + i] - reach : -1;
+    if (span < 0) {
+      return InvalidArgument(
+          "%s: axis %zu: image %lld, block %lld, stride %lld, dilation %lld, pads %lld and %lld; "
+          "allowed: sizes from 1 to 2^30, pads from 0 to 2^30, and a block that fits the padded image",
+          kOp, i, ll{g.image[i]}, ll{g.block[i]}, ll{g.stride[i]}, ll{g.dilation[i]}, ll{g.pad[i]},
+          ll{g.pad[n + i]});
     }
     g.positions.push_back(span / g.stride[i] + 1);
-    g.blocks *= g.positions.back();
-    g.taps *= g.block[i];
+    if (__builtin_mul_overflow(g.blocks, g.positions.back(), &g.blocks) ||
+        __builtin_mul_overflow(g.taps, g.block[i], &g.taps) ||
+        __builtin_mul_overflow(pixels, g.image[i], &pixels)) {
+      return InvalidArgument(
+          "%s: image_shape is %s and block_shape %s; allowed: as many pixels, elements of a block and blocks "
+          "as an "
+          "int64 counts",
+          kOp, ToString(g.image).c_str(), ToString(g.block).c_str());
+    }
   }
   return g;
 }
