@@ -52,9 +52,15 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
     }
     ParallelFor(y[0] * y[1], [&](int64_t task, int) {
       const int64_t r = task / y[1], channel = task % y[1];
+      constexpr double kFar = 1e9;
       int64_t box[4];  // x1, y1, x2, y2, corners included; far beyond every image they make no difference
-      for (int k = 0; k < 4; ++k)
-        box[k] = static_cast<int64_t>(std::clamp(std::round(roi(r, k + 1) * scale), -1e9, 1e9));
+      bool is_box = true;
+      for (int k = 0; k < 4; ++k) {
+        const double at = std::round(roi(r, k + 1) * scale);
+        is_box = is_box && !std::isnan(at);
+        box[k] = is_box ? static_cast<int64_t>(std::clamp(at, -kFar, kFar)) : 0;
+      }
+      if (!is_box) std::fill(box, box + 4, static_cast<int64_t>(-kFar));  // with NaN: outside of every image
       const int64_t width = std::max<int64_t>(box[2] - box[0] + 1, 1),
                     height = std::max<int64_t>(box[3] - box[1] + 1, 1);
       const int64_t plane = (static_cast<int64_t>(roi(r, 0)) * x[1] + channel) * x[2] * x[3];

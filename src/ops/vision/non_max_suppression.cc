@@ -45,7 +45,10 @@ void SelectClass(const std::vector<Box>& boxes, const float* scores, const Optio
     order.erase(std::remove_if(order.begin(), order.end(), [&](int64_t i) { return !(scores[i] > o.score); }),
                 order.end());
   }
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    const bool a_nan = scores[a] != scores[a], b_nan = scores[b] != scores[b];
+    return a_nan || b_nan ? !a_nan && b_nan : scores[a] > scores[b];  // NaN last
+  });
   for (const int64_t i : order) {
     if (static_cast<int64_t>(kept.size()) >= o.most) break;
     const bool covered = std::any_of(kept.begin(), kept.end(), [&](int64_t k) {
@@ -80,7 +83,8 @@ Result<std::vector<int64_t>> Select(op::InputDescs inputs, const op::Attrs* attr
   const HostTensor &boxes = *inputs[0]->constant, &scores = *inputs[1]->constant;
   OPSNN_RETURN_IF_ERROR(CheckShapes(boxes.dims(), scores.dims()));
   Options o;
-  o.most = static_cast<int64_t>(ScalarOr(inputs, 2, 0));
+  const std::vector<int64_t> most = ConstantInts(inputs, 2).value_or(std::vector<int64_t>{});
+  o.most = most.empty() ? 0 : most[0];
   o.iou = ScalarOr(inputs, 3, 0);
   o.has_score = IsGiven(inputs, 4);
   o.score = ScalarOr(inputs, 4, 0);

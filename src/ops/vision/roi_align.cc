@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <vector>
+#include <memory>
+#include <new>
 
 #include "base/parallel.h"
 #include "op/pointwise.h"
@@ -14,18 +16,21 @@ namespace {
 constexpr const char* kOp = "RoiAlign";
 using ll = long long;
 
+// Of a cell along an axis. A box of a whole image has this many; a wilder one is not sampled more finely.
+constexpr int64_t kMostSamples = 1 << 12;
+
 bool Differ(int64_t a, int64_t b) { return a != kUnknownDim && b != kUnknownDim && a != b; }
 
 Status Infer(op::InferContext& c) {
   const op::TensorDesc &x = *c.inputs[0], &rois = *c.inputs[1], &batch = *c.inputs[2];
   const op::Attrs& attrs = op::AttrsOf(c.attrs);
   const int64_t h = attrs.Int("output_height", 1), w = attrs.Int("output_width", 1);
-  if (h < 1 || w < 1 || attrs.Int("sampling_ratio", 0) < 0) {
+  const int64_t ratio = attrs.Int("sampling_ratio", 0);
+  if (h < 1 || w < 1 || ratio < 0 || ratio > kMostSamples) {
     return InvalidArgument(
         "%s: attributes output_height, output_width and sampling_ratio are %lld, %lld and %lld; allowed: "
-        "from "
-        "1, 1 and 0",
-        kOp, ll{h}, ll{w}, ll{attrs.Int("sampling_ratio", 0)});
+        "from 1, from 1 and 0 to %lld",
+        kOp, ll{h}, ll{w}, ll{ratio}, ll{kMostSamples});
   }
   if (!x.known_rank || !rois.known_rank || !batch.known_rank) return SetOutput(c, UnknownRank(x.dtype));
   OPSNN_RETURN_IF_ERROR(CheckRank(kOp, "X", x.dims, 4, 4));
@@ -43,7 +48,7 @@ struct Sample {
   double low_weight = 0, high_weight = 0;
 };
 Sample At(double x, int64_t size) {
-  if (!(x >= -1 && x <= static_cast<double>(size))) return {};
+  if (size == 0 || !(x >= -1 && x <= static_cast<double>(size))) return {};
   const double inside = std::max(x, 0.0);
   const auto low = static_cast<int64_t>(inside);
   if (low >= size - 1) return {size - 1, size - 1, 1, 0};
@@ -53,17 +58,21 @@ Sample At(double x, int64_t size) {
 // The samples of every output cell along one axis: cells x count of them.
 struct AxisSamples {
   int64_t count = 1;
-  std::vector<Sample> samples;
+  std::unique_ptr<Sample[]> samples;  // null when there is no memory for them
 };
 AxisSamples Along(double begin, double length, int64_t cells, int64_t ratio, int64_t size) {
-  // With a whole image this many; a wilder box is not sampled more finely.
-  constexpr double kMost = 1 << 12;
   const double cell = length / static_cast<double>(cells);
   AxisSamples a;
-  a.count = ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(cell), 0.0, kMost));
+  if (ratio > 0) {
+    a.count = ratio;
+  } else {  // none in a box of NaN
+    a.count = cell > 0 ? static_cast<int64_t>(std::min(std::ceil(cell), double{kMostSamples})) : 0;
+  }
+  a.samples.reset(new (std::nothrow) Sample[static_cast<size_t>(cells * a.count)]);
+  if (!a.samples) return a;
   for (int64_t i = 0; i < cells * a.count; ++i) {
     const double in_cell = (static_cast<double>(i % a.count) + 0.5) / static_cast<double>(a.count);
-    a.samples.push_back(At(begin + (static_cast<double>(i / a.count) + in_cell) * cell, size));
+    a.samples[static_cast<size_t>(i)] = At(begin + (static_cast<double>(i / a.count) + in_cell) * cell, size);
   }
   return a;
 }
@@ -95,14 +104,18 @@ class RoiAlignKernel : public op::Kernel {
     x.data = args.inputs[0];
     auto* copy = static_cast<double*>(args.workspace);
     vector::CopyConvert(x, TensorView::Contiguous(copy, DType::kF64, x_.dims));
-    ParallelFor(rois, [&](int64_t r, int) { Roi(copy, batch[r], r, args); });
-    return OkStatus();
+    std::atomic<bool> failed{false};
+    ParallelFor(rois, [&](int64_t r, int) {
+      if (!Roi(copy, batch[r], r, args)) failed.store(true, std::memory_order_relaxed);
+    });
+    return failed ? Errorf(Code::kRuntime, "%s: no memory for the samples of a box.", kOp) : OkStatus();
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(x_.size()) * sizeof(double); }
   std::string variant() const override { return max_ ? "maximum of samples" : "mean of samples"; }
 
  private:
-  void Roi(const double* x, int64_t image, int64_t r, const op::RunArgs& args) const {
+  // False where there is no memory.
+  bool Roi(const double* x, int64_t image, int64_t r, const op::RunArgs& args) const {
     double box[4];
     for (int i = 0; i < 4; ++i) {
       const char* at =
@@ -117,6 +130,7 @@ class RoiAlignKernel : public op::Kernel {
     const int64_t h = x_.dims[2], w = x_.dims[3], channels = out_[1];
     const AxisSamples rows = Along(box[1], height, out_[2], ratio_, h);
     const AxisSamples columns = Along(box[0], width, out_[3], ratio_, w);
+    if (!rows.samples || !columns.samples) return false;
     const int64_t elem = static_cast<int64_t>(SizeOf(x_.dtype));
     for (int64_t c = 0; c < channels; ++c) {
       const double* plane = x + (image * channels + c) * h * w;
@@ -129,21 +143,24 @@ class RoiAlignKernel : public op::Kernel {
         }
       }
     }
+    return true;
   }
 
   double Cell(const double* plane, const Sample* rows, int64_t nr, const Sample* columns, int64_t nc) const {
     const int64_t w = x_.dims[3];
+    // A pixel without weight is none of the sample's, so that its NaN or Inf does not count; nor need it be.
+    const auto part = [plane](double weight, int64_t at) { return weight == 0 ? 0 : weight * plane[at]; };
     double sum = 0, most = -INFINITY;
     for (int64_t a = 0; a < nr; ++a) {
       for (int64_t b = 0; b < nc; ++b) {
         const Sample &y = rows[a], &x = columns[b];
-        const double parts[4] = {y.low_weight * x.low_weight * plane[y.low * w + x.low],
-                                 y.low_weight * x.high_weight * plane[y.low * w + x.high],
-                                 y.high_weight * x.low_weight * plane[y.high * w + x.low],
-                                 y.high_weight * x.high_weight * plane[y.high * w + x.high]};
+        const double parts[4] = {part(y.low_weight * x.low_weight, y.low * w + x.low),
+                                 part(y.low_weight * x.high_weight, y.low * w + x.high),
+                                 part(y.high_weight * x.low_weight, y.high * w + x.low),
+                                 part(y.high_weight * x.high_weight, y.high * w + x.high)};
         for (const double p : parts) {
           sum += p;
-          most = std::max(most, p);
+          most = p > most || p != p ? p : most;  // NaN stays: no comparison with it is true
         }
       }
     }

@@ -1,5 +1,6 @@
 // GridSample, RoiAlign and NonMaxSuppression.
 #include <cmath>
+#include <limits>
 
 #include "op/pointwise_tester.h"
 
@@ -149,6 +150,55 @@ TEST(RoiAlign, MeanOfSamples) {
   EXPECT_EQ(bad.Run().message(), "RoiAlign: batch_indices[0] is 1; allowed: 0 to 0");
 }
 
+TEST(RoiAlign, EmptyImagesAndWildBoxes) {
+  GuardedTensor x(DType::kF32, {1, 1, 4, 4}), none(DType::kF32, {1, 1, 0, 4}), rois(DType::kF32, {2, 4}),
+      batch(DType::kS64, {2});
+  std::vector<double> v(16, 1);
+  v[0] = std::numeric_limits<double>::infinity();
+  x.Set(v);
+  batch.Set({0, 0});
+  const double nan = std::nan("");
+  for (const char* mode : {"avg", "max"}) {
+    for (const int64_t ratio : {0, 2}) {
+      rois.Set({1, 1, 3, 3, nan, 0, nan, 3});
+      OpTester empty("RoiAlign");
+      empty.In(none).In(rois).In(batch).Attr("mode", std::string(mode)).Attr("sampling_ratio", ratio);
+      ASSERT_TRUE(empty.Run().ok()) << empty.status().message();
+      EXPECT_EQ(empty.Out().Get(), (std::vector<double>{0, 0}));
+      // Outside of the image nothing is met, whatever its first pixel holds; nor does a box of NaN meet any.
+      rois.Set({8, 8, 12, 12, nan, 0, nan, 3});
+      OpTester outside("RoiAlign");
+      outside.In(x).In(rois).In(batch).Attr("mode", std::string(mode)).Attr("sampling_ratio", ratio);
+      ASSERT_TRUE(outside.Run().ok()) << outside.status().message();
+      EXPECT_EQ(outside.Out().Get(), (std::vector<double>{0, 0}));
+    }
+  }
+  v[0] = 1, v[5] = nan;
+  x.Set(v);
+  rois.Set({0, 0, 4, 4, 2.5, 2.5, 4, 4});
+  for (const char* mode : {"avg", "max"}) {
+    OpTester t("RoiAlign");
+    t.In(x).In(rois).In(batch).Attr("mode", std::string(mode));
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    EXPECT_TRUE(std::isnan(t.Out().Get()[0])) << mode;
+    EXPECT_FALSE(std::isnan(t.Out().Get()[1])) << mode;
+  }
+  OpTester wild("RoiAlign");
+  wild.In(x).In(rois).In(batch).Attr("sampling_ratio", std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(wild.Run().code(), Code::kInvalid);
+}
+
+TEST(MaxRoiPool, BoxesOfNanMeetNothing) {
+  GuardedTensor x(DType::kF32, {1, 1, 4, 4}), rois(DType::kF32, {4, 5});
+  x.Set(std::vector<double>(16, 3));
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  rois.Set({0, nan, 0, 3, 3, 0, 0, 0, 3, nan, 0, nan, nan, nan, nan, 0, 0, 0, inf, 3});
+  OpTester t("MaxRoiPool");
+  t.In(x).In(rois).Attr("pooled_shape", std::vector<int64_t>{1, 1});
+  ASSERT_TRUE(t.Run().ok()) << t.status().message();
+  EXPECT_EQ(t.Out().Get(), (std::vector<double>{0, 0, 0, 3}));
+}
+
 TEST(MaxRoiPool, MaximumOfEachCell) {
   GuardedTensor x(DType::kF32, {1, 1, 4, 4}), rois(DType::kF32, {2, 5});
   std::vector<double> v(16);
@@ -164,6 +214,32 @@ TEST(MaxRoiPool, MaximumOfEachCell) {
   OpTester bad("MaxRoiPool");
   bad.In(x).In(rois).Attr("pooled_shape", std::vector<int64_t>{2, 2});
   EXPECT_EQ(bad.Run().message(), "MaxRoiPool: box 0 names image 1; allowed: 0 to 0");
+}
+
+TEST(NonMaxSuppression, NoLimitAndNanScores) {
+  Rng rng;
+  // No box covers another, so the result is the order: NaN last, in the order of the boxes.
+  constexpr int64_t kBoxes = 200;
+  std::vector<float> boxes, scores;
+  for (int64_t i = 0; i < kBoxes; ++i) {
+    const auto y = static_cast<float>(2 * i);
+    boxes.insert(boxes.end(), {y, 0, y + 1, 1});
+    scores.push_back(rng.Chance(0.3) ? std::nanf("") : static_cast<float>(rng.Real(0, 1)));
+  }
+  OpTester t("NonMaxSuppression");
+  t.In(HostTensor::From<float>({1, kBoxes, 4}, boxes)).In(HostTensor::From<float>({1, 1, kBoxes}, scores));
+  t.In(HostTensor::From<int64_t>({1}, {std::numeric_limits<int64_t>::max()}));
+  ASSERT_TRUE(t.Run().ok()) << t.status().message();
+  const std::vector<double> got = t.Out().Get();
+  ASSERT_EQ(got.size(), static_cast<size_t>(3 * kBoxes));
+  for (size_t i = 1; i < kBoxes; ++i) {
+    const auto before = static_cast<size_t>(got[3 * i - 1]), at = static_cast<size_t>(got[3 * i + 2]);
+    if (std::isnan(scores[at])) {
+      EXPECT_TRUE(!std::isnan(scores[before]) || before < at) << i;
+    } else {
+      EXPECT_GE(scores[before], scores[at]) << i;
+    }
+  }
 }
 
 TEST(NonMaxSuppression, KeepsTheBestOfOverlappingBoxes) {
