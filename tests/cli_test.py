@@ -186,6 +186,28 @@ class Cli(unittest.TestCase):
             with self.subTest(args=args):
                 self.assertIn(word, run(*args, ok=False))
 
+    def test_pipes_folders_and_devices_are_refused(self):
+        pipe = str(self.dir / "pipe")
+        os.mkfifo(pipe)
+        for args in (("run", pipe), ("run", self.model, "--input", f"image={pipe}"), ("run", str(self.dir))):
+            with self.subTest(args=args):
+                self.assertIn("not a regular file", run(*args, ok=False))
+        for path in (pipe, str(self.dir), "/dev/zero"):
+            with self.subTest(config=path):
+                self.assertIn("not a regular file", run("info", env={"OPSNN_CONFIG": path}, ok=False))
+
+    def test_memory_is_checked_before_inputs_are_made(self):
+        line = run("run", self.model, "--shape", "image=1,3,20000,20000",
+                   env={"OPSNN_MEMORY_LIMIT": "100000000"}, ok=False)
+        self.assertIn("OPSNN_MEMORY_LIMIT", line)
+
+    def test_full_device(self):
+        for args in (("ops", "--json"), ("info",)):
+            with self.subTest(args=args), open("/dev/full", "w") as full:
+                p = subprocess.run([TOOL, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+                self.assertEqual(p.returncode, 1)
+                self.assertIn("cannot be written", p.stderr)
+
     def test_bad_knobs(self):
         for env, word in (({"OPSNN_THREADS": "0x"}, "OPSNN_THREADS"), ({"OPSNN_MAX_ISA": "mmx"}, "OPSNN_MAX_ISA"),
                           ({"OPSNN_L1_RESERVE": "7"}, "OPSNN_L1_RESERVE"), ({"OPSNN_NO_SUCH": "1"}, "OPSNN_NO_SUCH")):
