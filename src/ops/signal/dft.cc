@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -80,23 +81,26 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   for (int i = call.axis + 1; i < x.dims.rank() - 1; ++i) inner *= x.dims[i];
   const int64_t n = x.dims[call.axis], parts = x.dims.back();
   const auto fft = std::make_shared<const Fft>(call.length);
-  const auto run = [=, t = x.dtype](const op::RunArgs& args) {
+  const auto run = [=, t = x.dtype](const op::RunArgs& args) -> Status {
+    std::atomic<bool> failed{false};
     const auto elem = static_cast<int64_t>(SizeOf(t));
     ParallelFor(outer * inner, [&](int64_t row, int) {
-      std::vector<Complex> v(static_cast<size_t>(call.length), 0);
+      const std::unique_ptr<Complex[]> v = fft->Buffer();
+      if (!v) return failed.store(true, std::memory_order_relaxed);
       const int64_t o = row / inner, i = row % inner;
       for (int64_t k = 0; k < std::min(n, call.length); ++k) {
         const char* at = static_cast<const char*>(args.inputs[0]) + ((o * n + k) * inner + i) * parts * elem;
         v[static_cast<size_t>(k)] = {ReadElement(at, t), parts == 2 ? ReadElement(at + elem, t) : 0.0};
       }
-      fft->Run(v.data(), call.inverse);
+      fft->Run(v.get(), call.inverse);
       for (int64_t k = 0; k < call.Bins(); ++k) {
         char* at = static_cast<char*>(args.outputs[0]) + ((o * call.Bins() + k) * inner + i) * 2 * elem;
         WriteElement(at, t, v[static_cast<size_t>(k)].real());
         WriteElement(at + elem, t, v[static_cast<size_t>(k)].imag());
       }
     });
-    return OkStatus();
+    if (!failed) return OkStatus();
+    return Errorf(Code::kRuntime, "%s: no memory for the transform of a row of %lld.", kOp, ll{call.length});
   };
   return Staged(c, MakeKernel("fast transform in f64", run));
 }

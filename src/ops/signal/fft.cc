@@ -45,14 +45,15 @@ void Fft::PowerOfTwo(Complex* x) const {
 }
 
 void Fft::Chirped(Complex* x) const {
-  std::vector<Complex> y(static_cast<size_t>(m_), 0);
-  for (int64_t k = 0; k < n_; ++k) y[static_cast<size_t>(k)] = x[k] * chirp_[static_cast<size_t>(k)];
-  PowerOfTwo(y.data());
+  Complex* y = x + n_;
+  std::fill(y, y + m_, Complex(0));
+  for (int64_t k = 0; k < n_; ++k) y[k] = x[k] * chirp_[static_cast<size_t>(k)];
+  PowerOfTwo(y);
   // The inverse transform as the conjugate of the transform of the conjugate.
-  for (size_t k = 0; k < y.size(); ++k) y[k] = std::conj(y[k] * filter_[k]);
-  PowerOfTwo(y.data());
+  for (int64_t k = 0; k < m_; ++k) y[k] = std::conj(y[k] * filter_[static_cast<size_t>(k)]);
+  PowerOfTwo(y);
   for (int64_t k = 0; k < n_; ++k) {
-    x[k] = std::conj(y[static_cast<size_t>(k)]) * chirp_[static_cast<size_t>(k)] / static_cast<double>(m_);
+    x[k] = std::conj(y[k]) * chirp_[static_cast<size_t>(k)] / static_cast<double>(m_);
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <complex>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <vector>
 
 namespace opsnn::ops {
@@ -15,9 +17,15 @@ using Complex = std::complex<double>;
 class Fft {
  public:
   explicit Fft(int64_t n);
-  // x[k] = sum of x[j] e^(-2 pi i j k / n); the inverse has the other sign and divides by n.
+  // x[k] = sum of x[j] e^(-2 pi i j k / n); the inverse has the other sign and divides by n. `x` has room for
+  // n values and, behind them, scratch() more.
   void Run(Complex* x, bool inverse) const;
   int64_t size() const { return n_; }
+  int64_t scratch() const { return chirp_.empty() ? 0 : m_; }
+  // Room for one Run, zeroed; null when there is no memory.
+  std::unique_ptr<Complex[]> Buffer() const {
+    return std::unique_ptr<Complex[]>(new (std::nothrow) Complex[static_cast<size_t>(n_ + scratch())]);
+  }
 
  private:
   void PowerOfTwo(Complex* x) const;  // of length m_

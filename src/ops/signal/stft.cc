@@ -1,3 +1,4 @@
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -70,10 +71,12 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   const bool windowed = IsGiven(c.inputs, kWindow);
   const int64_t size = x.dims[1], parts = x.dims.rank() == 3 ? x.dims[2] : 1, batch = x.dims[0];
   const auto fft = std::make_shared<const Fft>(f.length);
-  const auto run = [=, t = x.dtype](const op::RunArgs& args) {
+  const auto run = [=, t = x.dtype](const op::RunArgs& args) -> Status {
+    std::atomic<bool> failed{false};
     const auto elem = static_cast<int64_t>(SizeOf(t));
     ParallelFor(batch * f.count, [&](int64_t frame, int) {
-      std::vector<Complex> v(static_cast<size_t>(f.length));
+      const std::unique_ptr<Complex[]> v = fft->Buffer();
+      if (!v) return failed.store(true, std::memory_order_relaxed);
       const int64_t first = frame / f.count * size + frame % f.count * f.step;
       for (int64_t k = 0; k < f.length; ++k) {
         const char* at = static_cast<const char*>(args.inputs[0]) + (first + k) * parts * elem;
@@ -82,14 +85,15 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
         v[static_cast<size_t>(k)] = {w * ReadElement(at, t),
                                      parts == 2 ? w * ReadElement(at + elem, t) : 0.0};
       }
-      fft->Run(v.data(), false);
+      fft->Run(v.get(), false);
       char* to = static_cast<char*>(args.outputs[0]) + frame * f.Bins() * 2 * elem;
       for (int64_t k = 0; k < f.Bins(); ++k) {
         WriteElement(to + 2 * k * elem, t, v[static_cast<size_t>(k)].real());
         WriteElement(to + (2 * k + 1) * elem, t, v[static_cast<size_t>(k)].imag());
       }
     });
-    return OkStatus();
+    if (!failed) return OkStatus();
+    return Errorf(Code::kRuntime, "%s: no memory for the transform of a frame of %lld.", kOp, ll{f.length});
   };
   return Staged(c, MakeKernel("fast transforms in f64", run));
 }
