@@ -16,6 +16,8 @@ Result<std::vector<Task>> Capture::End(const std::shared_ptr<Stream>& stream) {
   std::vector<Task> tasks;
   {
     std::lock_guard lock(capture->mutex_);
+    // Another thread may have ended it since.
+    if (!capture->active_) return InvalidArgument("the stream does not capture; begin a capture first");
     if (capture->streams_.front() != stream) {
       return InvalidArgument("the stream joined a capture that began on another; end it there");
     }
@@ -27,17 +29,35 @@ Result<std::vector<Task>> Capture::End(const std::shared_ptr<Stream>& stream) {
   return tasks;
 }
 
-void Capture::Add(Task task) {
+bool Capture::Add(Task& task) {
   std::lock_guard lock(mutex_);
-  tasks_.push_back(std::move(task));
+  if (active_) tasks_.push_back(std::move(task));
+  return active_;
 }
 
 bool Capture::Join(const std::shared_ptr<Stream>& stream) {
-  if (stream->capture().get() == this) return true;
-  if (!active() || !stream->SetCapture(shared_from_this())) return false;
-  std::lock_guard lock(mutex_);
-  streams_.push_back(stream);
-  return true;
+  if (stream->capture().get() == this) return active();
+  // Set first: a stream locks itself before its capture, so this must not happen under the lock here.
+  if (!stream->SetCapture(shared_from_this())) return false;
+  {
+    std::lock_guard lock(mutex_);
+    if (active_) {
+      streams_.push_back(stream);
+      return true;
+    }
+  }
+  stream->SetCapture(nullptr);  // it ended meanwhile, and did not know of this stream
+  return false;
+}
+
+void Capture::Leave(const std::shared_ptr<Stream>& stream) {
+  const std::shared_ptr<Capture> capture = stream->capture();
+  if (!capture || End(stream).ok()) return;
+  {
+    std::lock_guard lock(capture->mutex_);
+    std::erase(capture->streams_, stream);
+  }
+  stream->SetCapture(nullptr);
 }
 
 bool Capture::active() const {

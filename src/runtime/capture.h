@@ -22,10 +22,13 @@ class Capture : public std::enable_shared_from_this<Capture> {
   // on.
   static Result<std::vector<Task>> End(const std::shared_ptr<Stream>& stream);
 
-  void Add(Task task);
+  // Takes the task; false, leaving it, when the capture has ended.
+  bool Add(Task& task);
   // Lets another stream record here as well; false when the capture has ended.
   bool Join(const std::shared_ptr<Stream>& stream);
   bool active() const;
+  // The stream goes away: it leaves its capture, which ends with its tasks if it began there.
+  static void Leave(const std::shared_ptr<Stream>& stream);
 
  private:
   mutable std::mutex mutex_;

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/knobs.h"
+#include "runtime/capture.h"
 
 namespace opsnn::runtime {
 namespace {
@@ -36,6 +37,7 @@ std::shared_ptr<Context> NewContext(int device) {
 
 void EndContext(const void* handle) {
   if (std::shared_ptr<Context> context = Contexts().Remove(handle)) {
+    Capture::Leave(context->default_stream);
     context->default_stream->Drain();
     context->default_stream->Stop();
   }
@@ -173,6 +175,7 @@ Status DestroyStream(const void* handle, bool force) {
   if (!handle) return Errorf(Code::kNull, "stream is null; it must be a live aclrtStream");
   std::shared_ptr<Stream> stream = Streams().Remove(handle);
   if (!stream) return InvalidArgument("stream %p is not a live aclrtStream (destroyed already?)", handle);
+  Capture::Leave(stream);
   if (force) stream->Abort();
   stream->Drain();
   stream->Stop();

@@ -11,6 +11,7 @@
 
 #include "base/buffer.h"
 #include "runtime/callbacks.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/last_error.h"
@@ -206,6 +207,71 @@ TEST(EventTest, FourThreadsHammerStreamsAndEvents) {
   EXPECT_EQ(ran, 4 * 500 * 2);
   a->Stop();
   b->Stop();
+}
+
+TEST(CaptureTest, OneOfTwoThreadsEndsIt) {
+  auto s = Stream::Create(0);
+  for (int round = 0; round < 500; ++round) {
+    ASSERT_TRUE(Capture::Begin(s).ok());
+    s->Push(MakeTask([] {}));
+    std::atomic<int> ended{0}, ready{0};
+    std::atomic<size_t> tasks{0};
+    auto end = [&] {
+      for (++ready; ready < 2;) std::this_thread::yield();
+      if (auto r = Capture::End(s); r.ok()) ++ended, tasks += r->size();
+    };
+    std::thread other(end);
+    end();
+    other.join();
+    ASSERT_EQ(ended, 1);
+    ASSERT_EQ(tasks, 1u);
+    ASSERT_FALSE(s->capture());
+  }
+  s->Stop();
+}
+
+TEST(CaptureTest, StreamsThatJoinWhileItEndsAreFree) {
+  auto first = Stream::Create(0), second = Stream::Create(0);
+  for (int round = 0; round < 500; ++round) {
+    auto capture = Capture::Begin(first);
+    ASSERT_TRUE(capture.ok());
+    std::atomic<int> ready{0};
+    std::thread other([&] {
+      for (++ready; ready < 2;) std::this_thread::yield();
+      (*capture)->Join(second);
+    });
+    for (++ready; ready < 2;) std::this_thread::yield();
+    ASSERT_TRUE(Capture::End(first).ok());
+    other.join();
+    ASSERT_FALSE(second->capture());
+    EXPECT_FALSE((*capture)->Join(second));
+    Task late = MakeTask([] {});
+    EXPECT_FALSE((*capture)->Add(late));
+  }
+  first->Stop();
+  second->Stop();
+}
+
+TEST(CaptureTest, EndsWithItsStream) {
+  ASSERT_TRUE(SetDevice(0).ok());
+  for (const bool joined_first : {false, true}) {
+    auto a = CreateStream(0, 0), b = CreateStream(0, 0);
+    ASSERT_TRUE(a.ok() && b.ok());
+    std::weak_ptr<Stream> first = *ResolveStream(*a), second = *ResolveStream(*b);
+    std::weak_ptr<Capture> capture = *Capture::Begin(first.lock());
+    Event e(0);
+    e.Record(first.lock());
+    e.QueueWait(second.lock());
+    ASSERT_EQ(second.lock()->capture(), capture.lock());
+    ASSERT_TRUE(DestroyStream(joined_first ? *b : *a, false).ok());
+    if (!joined_first) {
+      EXPECT_FALSE(second.lock()->capture());
+    }
+    ASSERT_TRUE(DestroyStream(joined_first ? *a : *b, false).ok());
+    e.Record(Stream::Create(0));  // the event lets go of its mark
+    EXPECT_TRUE(capture.expired() && first.expired() && second.expired());
+  }
+  EXPECT_TRUE(ResetDevice(0, false).ok());
 }
 
 TEST(CallbackTest, RunOnTheSubscribedThread) {

@@ -104,10 +104,7 @@ Stream::CallbackScope::~CallbackScope() { --task_depth; }
 
 uint64_t Stream::Push(Task task) {
   std::unique_lock lock(mutex_);
-  if (capture_) {
-    capture_->Add(std::move(task));
-    return pushed_;
-  }
+  if (capture_ && capture_->Add(task)) return pushed_;
   if (queue_.empty() && !running_) front_since_ = Clock::now();
   queue_.push_back(std::move(task));
   const uint64_t ticket = ++pushed_;
