@@ -101,6 +101,18 @@ TEST_F(IndexFunctions, IndexFill) {
   ExpectRefused(CALL(aclnnInplaceIndexFillTensor, x, 0, far, value), 161002, {"index", "4", "-4 to 3"});
   ExpectRefused(CALL(aclnnInplaceIndexFillTensor, x, 2, fine, value), 161002, {"dim is 2"});
   ExpectRefused(CALL(aclnnInplaceIndexFillTensor, x, 0, fine, nullptr), 161001, {"value is null"});
+  // Dims need no memory behind them.
+  const int64_t dims[] = {int64_t{1} << 40, 1, 1, 1, 1, 1, 1, 1};
+  for (int rank : {1, kMaxRank}) {
+    aclTensor* huge = aclCreateTensor(dims, rank, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, rank, nullptr);
+    ExpectRefused(CALL(aclnnInplaceIndexFillTensor, huge, 0, fine, value), 361001,
+                  {"no memory for a constant of shape [1099511627776"});
+    if (rank == kMaxRank) {
+      ExpectRefused(CALL(aclnnRepeatInterleaveIntWithDim, huge, 1, 0, dims[0], huge), 361001,
+                    {"no memory for a constant of shape [1099511627776]"});
+    }
+    aclDestroyTensor(huge);
+  }
 }
 
 TEST_F(IndexFunctions, IndexCopy) {

@@ -234,6 +234,22 @@ TEST_F(Norms, AvgPool2d) {
   ExpectRefused(CALL(aclnnAvgPool2d, x, two, zero, zero, false, true, 0, 0, y), 161002, {"strides", "0"});
   ExpectRefused(CALL(aclnnAvgPool2d, x, two, none, zero, false, true, 0, 0, y), 161002,
                 {"out has shape [1,1,3,3]"});
+  // Dims need no memory behind them: nothing is made in their size.
+  const auto huge = [](int64_t height, int64_t width) {
+    const int64_t dims[] = {1, 1, height, width};
+    return aclCreateTensor(dims, 4, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 4, nullptr);
+  };
+  aclTensor *square = huge(1 << 20, 1 << 20), *line = huge(1, int64_t{1} << 40);
+  ExpectRefused(CALL(aclnnAvgPool2d, x, two, one, zero, false, true, 3, 0, square), 161002,
+                {"out has shape [1,1,1048576,1048576]", "[1,1,3,3]"});
+  ExpectRefused(CALL(aclnnAvgPool2d, line, one, one, zero, false, true, 3, 0, line), 361001,
+                {"no memory for a constant of shape [1,1,1,1099511627776]"});
+  EXPECT_EQ(aclnnAvgPool2dGetWorkspaceSize(square, one, one, zero, false, true, 3, 0, square,
+                                           &workspace_size_, &executor_),
+            0);
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
+  aclDestroyTensor(square);
+  aclDestroyTensor(line);
 }
 
 TEST_F(Norms, UpsampleNearest2d) {

@@ -138,8 +138,7 @@ Result<Operand> OutOfReach(const Call& call, int64_t b, int64_t s1, int64_t s2) 
   const bool short_keys = std::any_of(keys.begin(), keys.end(), [s2](int64_t n) { return n < s2; });
   if (!banded && !short_keys) return Operand{};
   const int64_t batches = keys.empty() && queries.empty() ? 1 : b, rows = banded ? s1 : 1;
-  auto mask = std::make_shared<HostTensor>(DType::kBool, Dims{batches, 1, 1, rows, s2});
-  if (!mask->ok()) return Errorf(Code::kRuntime, "%s: no memory for a mask", call.function().api);
+  OPSNN_ASSIGN_OR_RETURN(const auto mask, NewConstant(call, DType::kBool, {batches, 1, 1, rows, s2}));
   auto* bits = static_cast<uint8_t*>(mask->data());
   for (int64_t i = 0; i < batches; ++i) {
     const int64_t length = keys.empty() ? s2 : keys[static_cast<size_t>(i)];
@@ -155,11 +154,7 @@ Result<Operand> OutOfReach(const Call& call, int64_t b, int64_t s1, int64_t s2) 
       }
     }
   }
-  Operand o;
-  o.desc.dtype = DType::kBool;
-  o.desc.dims = mask->dims();
-  o.desc.constant = std::move(mask);
-  return o;
+  return Constant(mask);
 }
 
 // attenMaskOptional as (B or 1, 1, 1, S1 or 1, S2), the surplus of padded sizes cut off.

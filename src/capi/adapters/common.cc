@@ -2,20 +2,13 @@
 
 #include <cstring>
 
+#include "runtime/memory.h"
 #include "tensor/element.h"
 
 namespace opsnn::capi {
 namespace {
 
 using ll = long long;
-
-Operand Constant(std::shared_ptr<const HostTensor> t) {
-  Operand o;
-  o.desc.dtype = t->dtype();
-  o.desc.dims = t->dims();
-  o.desc.constant = std::move(t);
-  return o;
-}
 
 }  // namespace
 
@@ -33,6 +26,24 @@ const char* FirstOf(const Call& call, std::initializer_list<const char*> params)
 
 Operand Arg(const Call& call, std::initializer_list<const char*> params) {
   return Arg(call, FirstOf(call, params));
+}
+
+Result<std::shared_ptr<HostTensor>> NewConstant(const Call& call, DType dtype, const Dims& dims) {
+  const auto elements = CheckedNumElements(dims);
+  if (elements && static_cast<size_t>(*elements) <= runtime::MemoryLimit() / SizeOf(dtype)) {
+    auto t = std::make_shared<HostTensor>(dtype, dims);
+    if (t->ok()) return t;
+  }
+  return Errorf(Code::kRuntime, "%s: no memory for a constant of shape %s and dtype %s", call.function().api,
+                ToString(dims).c_str(), Name(dtype));
+}
+
+Operand Constant(ConstTensor t) {
+  Operand o;
+  o.desc.dtype = t->dtype();
+  o.desc.dims = t->dims();
+  o.desc.constant = std::move(t);
+  return o;
 }
 
 Operand ConstantInts(const std::vector<int64_t>& values) {

@@ -18,6 +18,10 @@ Operand Arg(const Call& call, const char* param);
 Operand Arg(const Call& call, std::initializer_list<const char*> params);
 const char* FirstOf(const Call& call, std::initializer_list<const char*> params);
 
+// Memory for a constant of these dims, not filled. Dims need no memory behind them, so a call may name more
+// than there is: that is refused.
+Result<std::shared_ptr<HostTensor>> NewConstant(const Call& call, DType dtype, const Dims& dims);
+Operand Constant(ConstTensor t);
 Operand ConstantInts(const std::vector<int64_t>& values);  // s64, one dim
 Operand ConstantInt(int64_t value);                        // s64, one value in one dim
 Operand ConstantFloat(double value, DType dtype);          // no dims

@@ -59,10 +59,10 @@ Status RequireInputDType(const Call& call, const Operand& o, const Operand& x) {
 }
 
 // Which rows count: those before the sum of the group sizes, which is known only when the call runs.
-Operand RowMask(const Call& call, OpCall& out, int64_t rows) {
-  if (call.function().Find("groupIndexOptional") < 0) return {};
+Result<Operand> RowMask(const Call& call, OpCall& out, int64_t rows) {
+  if (call.function().Find("groupIndexOptional") < 0) return Operand{};
   const Operand groups = Arg(call, "groupIndexOptional");
-  if (!groups.given()) return {};
+  if (!groups.given()) return groups;
   OpCall sum, less;
   sum.op = op::FindOperator("ReduceSum");
   sum.attrs.Set("keepdims", int64_t{1});
@@ -70,10 +70,10 @@ Operand RowMask(const Call& call, OpCall& out, int64_t rows) {
   sum.inputs = {groups};
   sum.outputs = {total};
   less.op = op::FindOperator("Less");
-  std::vector<int64_t> index(static_cast<size_t>(rows));
-  std::iota(index.begin(), index.end(), int64_t{0});
+  OPSNN_ASSIGN_OR_RETURN(const auto index, NewConstant(call, DType::kS64, {rows}));
+  std::iota(index->as<int64_t>(), index->as<int64_t>() + rows, int64_t{0});
   const Operand mask = out.Temp(DType::kBool, {rows});
-  less.inputs = {ConstantInts(index), total};
+  less.inputs = {Constant(index), total};
   less.outputs = {mask};
   out.first.push_back(std::move(sum));
   out.first.push_back(std::move(less));
@@ -107,7 +107,7 @@ Status RequirePerRow(const Call& call, const Operand& o, const Operand& x, int d
 Status Forward(const Call& call, OpCall& out, Operand x, Operand y, int dim, bool left, bool interleaved,
                Operand weight = {}) {
   OPSNN_RETURN_IF_ERROR(RequireHalf(call, y, x, dim));
-  const Operand mask = RowMask(call, out, RowsBefore(x.desc.dims, dim));
+  OPSNN_ASSIGN_OR_RETURN(const Operand mask, RowMask(call, out, RowsBefore(x.desc.dims, dim)));
   const bool flat = interleaved && dim != x.desc.dims.rank() - 1;
   if (flat) {
     OPSNN_ASSIGN_OR_RETURN(x, AsRows(call, x, dim));
@@ -130,7 +130,7 @@ Status Backward(const Call& call, OpCall& out, Operand dy, Operand x, Operand dx
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, dx, x));
   OPSNN_RETURN_IF_ERROR(RequireInputDType(call, dy, x));
   OPSNN_RETURN_IF_ERROR(RequireInputDType(call, dx, x));
-  const Operand mask = RowMask(call, out, RowsBefore(x.desc.dims, dim));
+  OPSNN_ASSIGN_OR_RETURN(const Operand mask, RowMask(call, out, RowsBefore(x.desc.dims, dim)));
   if (interleaved && dim != x.desc.dims.rank() - 1) {
     OPSNN_ASSIGN_OR_RETURN(x, AsRows(call, x, dim));
     OPSNN_ASSIGN_OR_RETURN(dy, AsRows(call, dy, dim));

@@ -1,5 +1,6 @@
 // Images: AvgPool2d and UpsampleNearest2d.
 #include <algorithm>
+#include <optional>
 
 #include "capi/adapters/common.h"
 #include "op/window.h"
@@ -37,27 +38,33 @@ Result<std::vector<int64_t>> Pair(const Call& call, const char* param, int64_t l
   return v;
 }
 
-// How many positions of the padded image each window covers, as [1, 1, height, width], over the divisor.
-Result<Operand> CountsOver(const Call& call, const op::Attrs& attrs, const Dims& x, const Dims& y) {
+// The dims that the pool gives; none where it refuses its input.
+std::optional<Dims> PooledDims(const OpCall& pool) {
+  const op::TensorDesc* inputs[] = {&pool.inputs[0].desc};
+  op::InferContext c;
+  c.inputs = inputs;
+  c.attrs = &pool.attrs;
+  if (!op::Infer(*pool.op, c).ok()) return std::nullopt;
+  return c.outputs[0].dims;
+}
+
+// How many positions of the padded image the windows cover along `axis` (0: height, 1: width), as an operand
+// that broadcasts over the result.
+Result<Operand> Covered(const Call& call, const op::Attrs& attrs, const Dims& x, const Dims& y, int axis) {
   op::Attrs window;
   for (const char* name : {"strides", "pads"}) window.Set(name, attrs.Ints(name));
   window.Set("ceil_mode", attrs.Int("ceil_mode", 0));
   OPSNN_ASSIGN_OR_RETURN(const op::Window w,
                          op::ReadWindow(call.function().api, window, Dims(attrs.Ints("kernel_shape"))));
-  auto covered = [&](int axis, int64_t position) {
-    const int64_t padded = x[2 + axis] + w.pad_begin[axis] + w.pad_end[axis];
-    const int64_t start = position * w.stride[axis];
-    return static_cast<float>(std::min(start + w.kernel[axis], padded) - start);
-  };
-  const auto divisor = static_cast<float>(call.Int("divisorOverride"));
-  auto t = std::make_shared<HostTensor>(DType::kF32, Dims{1, 1, y[2], y[3]});
-  for (int64_t i = 0; i < y[2]; ++i) {
-    for (int64_t j = 0; j < y[3]; ++j) t->as<float>()[i * y[3] + j] = covered(0, i) * covered(1, j) / divisor;
+  Dims dims = Dims::Filled(4, 1);
+  dims[2 + axis] = y[2 + axis];
+  OPSNN_ASSIGN_OR_RETURN(const auto t, NewConstant(call, DType::kF32, dims));
+  const int64_t padded = x[2 + axis] + w.pad_begin[axis] + w.pad_end[axis];
+  for (int64_t i = 0; i < dims[2 + axis]; ++i) {
+    const int64_t start = i * w.stride[axis];
+    t->as<float>()[i] = static_cast<float>(std::min(start + w.kernel[axis], padded) - start);
   }
-  Operand o;
-  o.desc.dims = t->dims();
-  o.desc.constant = std::move(t);
-  return o;
+  return Constant(t);
 }
 
 }  // namespace
@@ -87,20 +94,24 @@ Status Adapt_AvgPool2d(const Call& call, OpCall& out) {
   pool.attrs.Set("count_include_pad", int64_t{divisor != 0 || call.Int("countIncludePad") != 0});
   pool.inputs = {x};
   pool.outputs = {y};
-  if (divisor == 0) {
+  // A result of another shape is left to the planner, which refuses it: no constants are made in its size.
+  if (divisor == 0 || PooledDims(pool) != y.desc.dims) {
     out = std::move(pool);
     return OkStatus();
   }
   // The mean over the padded window, brought back to its sum and divided by what the caller wants.
-  OPSNN_ASSIGN_OR_RETURN(const Operand factor, CountsOver(call, pool.attrs, x.desc.dims, y.desc.dims));
+  OPSNN_ASSIGN_OR_RETURN(const Operand rows, Covered(call, pool.attrs, x.desc.dims, y.desc.dims, 0));
+  OPSNN_ASSIGN_OR_RETURN(const Operand columns, Covered(call, pool.attrs, x.desc.dims, y.desc.dims, 1));
   const Operand mean = out.Temp(DType::kF32, y.desc.dims);
   pool.inputs = {WithDType(x, DType::kF32)};
   pool.outputs = {mean};
   out.first.push_back(std::move(pool));
   ProgramBuilder b;
-  const SlotId m = b.Input(), f = b.Input();
-  b.Output(b.Binary(StageOp::kMul, m, f));
-  OpCall scale = ProgramCall(std::move(b).Build(), {mean, factor}, {y});
+  const SlotId m = b.Input(), h = b.Input(), v = b.Input();
+  const SlotId count = b.Binary(StageOp::kMul, h, v);
+  const SlotId factor = b.Binary(StageOp::kDiv, count, b.Const(static_cast<double>(divisor)));
+  b.Output(b.Binary(StageOp::kMul, m, factor));
+  OpCall scale = ProgramCall(std::move(b).Build(), {mean, rows, columns}, {y});
   out.op = scale.op;
   out.tail = scale.tail;
   out.inputs = scale.inputs;

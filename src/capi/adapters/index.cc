@@ -51,7 +51,7 @@ Status Adapt_IndexFill(const Call& call, OpCall& out) {
   // A mask over the dim chooses between the value and what is there.
   Dims mask_dims = Dims::Filled(dims.rank(), 1);
   mask_dims[dim] = dims[dim];
-  auto mask = std::make_shared<HostTensor>(DType::kBool, mask_dims);
+  OPSNN_ASSIGN_OR_RETURN(const auto mask, NewConstant(call, DType::kBool, mask_dims));
   auto* bits = static_cast<uint8_t*>(mask->data());
   std::fill(bits, bits + mask->size(), uint8_t{0});
   const bool empty = NumElements(dims) == 0;  // nothing to fill, whatever the index says
@@ -62,12 +62,8 @@ Status Adapt_IndexFill(const Call& call, OpCall& out) {
     }
     bits[i < 0 ? i + dims[dim] : i] = 1;
   }
-  Operand where;
-  where.desc.dtype = DType::kBool;
-  where.desc.dims = mask_dims;
-  where.desc.constant = std::move(mask);
   out.op = op::FindOperator("Where");
-  out.inputs = {where, value, self};
+  out.inputs = {Constant(mask), value, self};
   out.outputs = {AtLeast1d(y)};
   return OkStatus();
 }
@@ -136,10 +132,9 @@ Status Adapt_RepeatInterleave(const Call& call, OpCall& out) {
     from = Reshaped(from, {size});
   }
   if (from.desc.dims.rank() == kMaxRank) {
-    std::vector<int64_t> index;
-    for (int64_t i = 0; i < total; ++i) index.push_back(i / repeats);
-    if (total == 0) index.clear();
-    out = GatherCall(from, ConstantInts(index), dim, y);
+    OPSNN_ASSIGN_OR_RETURN(const auto index, NewConstant(call, DType::kS64, {total}));
+    for (int64_t i = 0; i < total; ++i) index->as<int64_t>()[i] = i / repeats;
+    out = GatherCall(from, Constant(index), dim, y);
     return OkStatus();
   }
   Dims dims = from.desc.dims, in = StridesOf(from.desc), result = StridesOf(y.desc);
