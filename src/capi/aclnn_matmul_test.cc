@@ -175,6 +175,17 @@ TEST_F(Products, QuantisedWeights) {
   ExpectRefused(call(fine, nullptr, 33), 161002, {"antiquantGroupSize is 33", "32"});
   ExpectRefused(CALL(aclnnWeightQuantBatchMatmulV2, x, x, fine, nullptr, nullptr, nullptr, nullptr, 0, y),
                 161002, {"weight has dtype f16"});
+  // Strides of 0 name any number of elements over a byte or two; the f32 weights would take 2^64 bytes.
+  const int64_t big[] = {int64_t{1} << 31, int64_t{1} << 31}, none[] = {0, 0}, one[] = {1};
+  const int64_t row[] = {1, int64_t{1} << 31};
+  aclTensor* wide = aclCreateTensor(big, 2, ACL_INT8, none, 0, ACL_FORMAT_ND, one, 1, nullptr);
+  aclTensor* line = aclCreateTensor(row, 2, ACL_FLOAT16, none, 0, ACL_FORMAT_ND, one, 1, nullptr);
+  aclTensor* out = aclCreateTensor(row, 2, ACL_FLOAT16, nullptr, 0, ACL_FORMAT_ND, row, 2, nullptr);
+  RandomTensor single(DType::kF16, {1}, rng_);
+  ExpectRefused(
+      CALL(aclnnWeightQuantBatchMatmulV2, line, wide, single, nullptr, nullptr, nullptr, nullptr, 0, out),
+      161002, {"aclnnWeightQuantBatchMatmulV2: the workspace overflows 64 bits"});
+  for (aclTensor* t : {wide, line, out}) aclDestroyTensor(t);
 }
 
 TEST_F(Products, TriangularSolve) {

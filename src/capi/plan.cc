@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
+#include <optional>
 
 #include "base/buffer.h"
+#include "base/int_math.h"
 #include "op/pointwise.h"
 
 namespace opsnn::capi {
@@ -15,6 +18,9 @@ TensorView ViewOf(const TensorArgument& t) {
           Dims(std::span<const int64_t>(t.object->strides))};
 }
 
+// Leaves room for aligning the caller's pointer.
+constexpr size_t kLargestWorkspace = static_cast<size_t>(PTRDIFF_MAX) - kAlignment;
+
 int KindRank(DType t) { return IsFloat(t) ? 2 : t == DType::kBool ? 0 : 1; }
 
 op::TensorDesc Contiguous(op::TensorDesc d) {
@@ -22,8 +28,13 @@ op::TensorDesc Contiguous(op::TensorDesc d) {
   return d;
 }
 
-int64_t BytesOf(const op::TensorDesc& d) {
-  return StoredElements(d.dims, d.layout) * static_cast<int64_t>(SizeOf(d.dtype));
+// Views with strides of 0 name more elements than there are bytes, so a copy may be too large to count.
+std::optional<int64_t> BytesOf(const op::TensorDesc& d) {
+  const auto elements = CheckedNumElements(StoredDims(d.dims, d.layout));
+  int64_t bytes;
+  if (!elements || __builtin_mul_overflow(*elements, static_cast<int64_t>(SizeOf(d.dtype)), &bytes))
+    return std::nullopt;
+  return bytes;
 }
 
 // Builds the steps of one call.
@@ -40,7 +51,10 @@ class Builder {
     std::vector<OpCall*> calls;
     for (OpCall& c : whole_.first) calls.push_back(&c);
     calls.push_back(&whole_);
-    for (const op::TensorDesc& t : whole_.temps) temp_offsets_.push_back(Reserve(BytesOf(t)));
+    for (const op::TensorDesc& t : whole_.temps) {
+      OPSNN_ASSIGN_OR_RETURN(const size_t offset, Reserve(BytesOf(t)));
+      temp_offsets_.push_back(offset);
+    }
     if (calls.size() > 1) OPSNN_RETURN_IF_ERROR(RedirectAliasedOutputs());
     for (OpCall* c : calls) OPSNN_RETURN_IF_ERROR(AddCall(*c));
     for (const auto& [tensor, place] : redirected_) {
@@ -80,6 +94,7 @@ class Builder {
   Status InCallersWords(const Status& s) const {
     const OpsnnFunction& f = call_.function();
     std::string text = s.message();
+    if (text.rfind(std::string(f.api) + ": ", 0) == 0) return s;
     const std::string prefix = op_call_->op->name + ": ";
     if (text.compare(0, prefix.size(), prefix) == 0) text.erase(0, prefix.size());
     for (const op::AclnnBind& b : f.declaration->bind) {
@@ -120,7 +135,8 @@ class Builder {
       const Param& p = call_.function().params[t.param];
       if (!p.is_output() || same_memory_[i] == i) continue;
       const op::TensorDesc d = call_.Desc(i);
-      const Place place{Place::kWorkspace, 0, Reserve(t.footprint.high - t.footprint.low)};
+      OPSNN_ASSIGN_OR_RETURN(const size_t offset, Reserve(t.footprint.high - t.footprint.low));
+      const Place place = WorkspacePlace(offset);
       redirected_.emplace_back(i, place);
       if (p.dir == op::ParamDir::kInOut) {
         OPSNN_RETURN_IF_ERROR(AddCopy(d, {Place::kTensor, i, 0}, d, place));
@@ -187,10 +203,18 @@ class Builder {
     return OkStatus();
   }
 
-  size_t Reserve(int64_t bytes) {
+  // Room in the workspace: its offset. Nothing in `bytes` means more than 64 bits count.
+  Result<size_t> Reserve(std::optional<int64_t> bytes) {
     const size_t offset = temporaries_;
-    temporaries_ += (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t rounded = bytes ? RoundUp(static_cast<size_t>(*bytes), kAlignment) : SIZE_MAX;
+    if (rounded > kLargestWorkspace - offset) return TooLarge();
+    temporaries_ += rounded;
     return offset;
+  }
+
+  Status TooLarge() const {
+    return InvalidArgument("%s: the workspace overflows 64 bits; allowed: shapes whose copies fit into it",
+                           call_.function().api);
   }
 
   // A step that copies between two views of the same dims, converting where the dtypes differ.
@@ -268,7 +292,8 @@ class Builder {
       op::TensorDesc from = o.desc;
       from.dtype = StoredDType(o);
       input_descs.back() = Contiguous(o.desc);
-      const Place copied = WorkspacePlace(Reserve(BytesOf(input_descs.back())));
+      OPSNN_ASSIGN_OR_RETURN(const size_t offset, Reserve(BytesOf(input_descs.back())));
+      const Place copied = WorkspacePlace(offset);
       OPSNN_RETURN_IF_ERROR(AddCopy(from, main.inputs.back(), input_descs.back(), copied));
       main.inputs.back() = copied;
     }
@@ -280,7 +305,12 @@ class Builder {
                         (copy_aliased && IsAlsoInput(o)) || IsReadElsewhere(o));
       const bool direct = o.given() && !copy;
       output_descs.push_back(direct ? o.desc : Contiguous(o.desc));
-      main.outputs.push_back(direct ? PlaceOf(o) : WorkspacePlace(Reserve(BytesOf(output_descs.back()))));
+      if (direct) {
+        main.outputs.push_back(PlaceOf(o));
+      } else {
+        OPSNN_ASSIGN_OR_RETURN(const size_t offset, Reserve(BytesOf(output_descs.back())));
+        main.outputs.push_back(WorkspacePlace(offset));
+      }
       if (copy) copied_out.push_back(i);
     }
     std::vector<const op::TensorDesc*> inputs;
@@ -312,6 +342,7 @@ class Builder {
       s.workspace_offset = temporaries_;
       kernel_bytes = std::max(kernel_bytes, s.kernel->workspace_bytes());
     }
+    if (kernel_bytes > kLargestWorkspace - temporaries_) return TooLarge();
     plan->workspace_bytes = temporaries_ + kernel_bytes;
     if (plan->workspace_bytes)
       plan->workspace_bytes += kAlignment;  // the caller's pointer may be less aligned
