@@ -19,6 +19,10 @@ int Fail(const char* function, const Status& status) {
   return Fail(function, static_cast<int>(status.code()), status.message());
 }
 
+int FailNull(const char* function, const char* argument) {
+  return Fail(function, ACL_ERROR_INVALID_PARAM, std::string(argument) + " is null; it is required");
+}
+
 int CaughtException(const char* function, const char* what, int code) {
   try {
     return Fail(function, code, what);

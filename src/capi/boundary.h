@@ -24,6 +24,8 @@ inline constexpr int kAclnnInternal = 561000;  // ACLNN_ERR_INNER
 int Fail(const char* function, int code, const std::string& message);
 // The same with the aclnn code of the status; 0 when it is ok.
 int Fail(const char* function, const Status& status);
+// A pointer of the runtime API that must not be null is.
+int FailNull(const char* function, const char* argument);
 // An exception that reached the boundary: remembers it and returns `code`.
 int CaughtException(const char* function, const char* what, int code);
 

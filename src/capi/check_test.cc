@@ -107,6 +107,29 @@ TEST_F(Checker, MemoryFreedBeforeItsWorkIsDone) {
   Expect({"aclrtFree", "aclrtMemsetAsync", "synchronize"});
 }
 
+TEST_F(Checker, WhatIsRecordedTouchesNothingYet) {
+  ASSERT_EQ(aclmdlRICaptureBegin(stream_, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL), 0);
+  ASSERT_EQ(aclrtMemsetAsync(x_, kBytes, 0, kBytes, stream_), 0);
+  ASSERT_EQ(aclrtMemcpyAsync(y_, kBytes, x_, kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream_), 0);
+  aclmdlRI model = nullptr;
+  ASSERT_EQ(aclmdlRICaptureEnd(stream_, &model), 0);
+  EXPECT_EQ(aclrtMemcpy(host_, kBytes, y_, kBytes, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+  Expect({});
+  // A model that has run has waited for what its stream held.
+  Relu(tensors_[0], tensors_[1], nullptr);
+  ASSERT_EQ(aclmdlRIExecute(model, -1), 0);
+  EXPECT_EQ(aclrtMemcpy(host_, kBytes, y_, kBytes, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+  Expect({});
+  EXPECT_EQ(aclmdlRIDestroy(model), 0);
+}
+
+TEST_F(Checker, CopiesOfRowsNameTheirSides) {
+  EXPECT_EQ(aclrtMemcpy2d(host_, 64, x_, 128, 64, 2, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+  Expect({});
+  EXPECT_EQ(aclrtMemcpy2d(x_, 64, host_, 128, 64, 2, ACL_MEMCPY_DEVICE_TO_DEVICE), 0);
+  Expect({"check: memory: aclrtMemcpy2d: src at ", "(192 bytes)"});
+}
+
 TEST_F(Checker, LeaksSayWhereTheyWereMade) {
   runtime::check_modes = runtime::kCheckLeak;
   runtime::TakeFindings();

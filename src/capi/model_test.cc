@@ -91,6 +91,21 @@ TEST_F(Models, StreamsJoinByEvents) {
   EXPECT_EQ(aclrtDestroyStream(other), 0);
 }
 
+TEST_F(Models, RunsNothingWhileTheDefaultStreamCaptures) {
+  RandomTensor x(DType::kF32, {8}, rng_);
+  ApiTensor y(DType::kF32, {8});
+  aclmdlRI model = nullptr, outer = nullptr;
+  ASSERT_EQ(aclmdlRICaptureBegin(nullptr, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL), 0);
+  Relu(x, y, nullptr);
+  ASSERT_EQ(aclmdlRICaptureEnd(nullptr, &model), 0);
+  ASSERT_EQ(aclmdlRICaptureBegin(nullptr, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL), 0);
+  ExpectRefused(aclmdlRIExecute(model, -1), ACL_ERROR_RT_STREAM_CAPTURED, {"aclmdlRIExecute", "captures"});
+  ASSERT_EQ(aclmdlRICaptureEnd(nullptr, &outer), 0);
+  EXPECT_EQ(aclmdlRIExecute(model, -1), 0);
+  EXPECT_EQ(aclmdlRIDestroy(model), 0);
+  EXPECT_EQ(aclmdlRIDestroy(outer), 0);
+}
+
 TEST_F(Models, NamesAndCallbacks) {
   aclmdlRI model = nullptr;
   ASSERT_EQ(aclmdlRICaptureBegin(stream_, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL), 0);

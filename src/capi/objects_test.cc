@@ -77,6 +77,13 @@ TEST_F(ApiTest, Memcpy2d) {
   EXPECT_EQ(aclrtMemcpy2d(dst, 4, src, 3, 2, 2, ACL_MEMCPY_HOST_TO_HOST), ACL_SUCCESS);
   const char want[8] = {1, 2, 0, 0, 4, 5, 0, 0};
   EXPECT_EQ(std::memcmp(dst, want, 8), 0);
+  // (2^63 + 1) * 2 + 2 is 4 in 64 bits.
+  const size_t half = size_t{1} << 63;
+  ExpectRefused(aclrtMemcpy2d(dst, half + 1, src, 3, 2, 3, ACL_MEMCPY_HOST_TO_HOST), ACL_ERROR_INVALID_PARAM,
+                {"aclrtMemcpy2d", "height is 3", "9223372036854775809"});
+  ExpectRefused(aclrtMemcpy2d(dst, 3, src, half, 2, 3, ACL_MEMCPY_HOST_TO_HOST), ACL_ERROR_INVALID_PARAM,
+                {"aclrtMemcpy2d", "height is 3"});
+  ExpectRefused(aclrtMemsetD32(dst, SIZE_MAX, 0, half), ACL_ERROR_INVALID_PARAM, {"aclrtMemsetD32"});
   ExpectRefused(aclrtMemcpy2d(dst, 1, src, 3, 2, 2, ACL_MEMCPY_HOST_TO_HOST), ACL_ERROR_INVALID_PARAM,
                 {"width is 2", "dpitch (1)"});
 }

@@ -23,11 +23,6 @@ int FailContext(const char* function, const Status& s) {
               s.message());
 }
 
-int FailNull(const char* function, const char* argument) {
-  return Fail(function, ACL_ERROR_INVALID_PARAM,
-              std::string(argument) + " is null; it must point to the result");
-}
-
 int NoDevice(const char* function) {
   return Fail(function, ACL_ERROR_RT_CONTEXT_NULL,
               "no device is set in this process; call aclrtSetDevice first");

@@ -65,7 +65,8 @@ void DoCopy(const Copy& c) {
   for (size_t r = 0; r < c.rows; ++r) std::memmove(c.to + r * c.to_pitch, c.from + r * c.from_pitch, c.width);
 }
 
-void CheckSides(const char* function, void* dst, const void* src, size_t bytes, aclrtMemcpyKind kind);
+void CheckSides(const char* function, void* dst, size_t dst_bytes, const void* src, size_t src_bytes,
+                aclrtMemcpyKind kind);
 
 int CheckKind(const char* function, aclrtMemcpyKind kind) {
   if (kind >= ACL_MEMCPY_HOST_TO_HOST && kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE) return ACL_SUCCESS;
@@ -99,7 +100,7 @@ int CheckCopy(const char* function, void* dst, size_t dest_max, const void* src,
   }
   if (int code = CheckRoom(function, "dst", dst, count)) return code;
   if (int code = CheckRoom(function, "src", src, count)) return code;
-  CheckSides(function, dst, src, count, kind);
+  CheckSides(function, dst, count, src, count, kind);
   return ACL_SUCCESS;
 }
 
@@ -121,20 +122,24 @@ void CopyHere(const char* function, const Copy& copy) {
 }
 
 // Which side of a copy is device memory is said by its kind.
-void CheckSides(const char* function, void* dst, const void* src, size_t bytes, aclrtMemcpyKind kind) {
+void CheckSides(const char* function, void* dst, size_t dst_bytes, const void* src, size_t src_bytes,
+                aclrtMemcpyKind kind) {
   if (!Checks(runtime::kCheckMemory)) return;
   if (kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE) {
-    runtime::CheckDevicePointer(function, "dst", dst, static_cast<int64_t>(bytes));
+    runtime::CheckDevicePointer(function, "dst", dst, static_cast<int64_t>(dst_bytes));
   }
   if (kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE) {
-    runtime::CheckDevicePointer(function, "src", src, static_cast<int64_t>(bytes));
+    runtime::CheckDevicePointer(function, "src", src, static_cast<int64_t>(src_bytes));
   }
 }
 
 int QueueCopy(const char* function, const Copy& copy, aclrtStream stream) {
   auto s = runtime::ResolveStream(stream);
   if (!s.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, s.status().message());
-  if (Checks(runtime::kCheckSync)) runtime::CheckTask((*s)->id(), function, Accesses(copy));
+  // What is recorded touches nothing yet.
+  if (Checks(runtime::kCheckSync) && !(*s)->capture()) {
+    runtime::CheckTask((*s)->id(), function, Accesses(copy));
+  }
   runtime::Task task;
   task.name = "memcpy";
   task.payload = std::make_shared<Copy>(copy);
@@ -161,10 +166,13 @@ void DoFill(const Fill& f) {
   for (size_t i = 0; i < f.count; ++i) std::memcpy(f.to + 4 * i, &f.value, 4);
 }
 
+// Saturated: more than any block.
+size_t WordBytes(size_t count) { return count > SIZE_MAX / 4 ? SIZE_MAX : 4 * count; }
+
 int CheckFill(const char* function, void* p, size_t max_bytes, size_t bytes) {
   if (bytes == 0) return ACL_SUCCESS;
   if (!p) return Fail(function, ACL_ERROR_INVALID_PARAM, "the pointer is null");
-  if (bytes > max_bytes) {
+  if (bytes > max_bytes || bytes == SIZE_MAX) {
     return Fail(function, ACL_ERROR_INVALID_PARAM,
                 StrFormat("%zu bytes are to be set; allowed: at most %zu", bytes, max_bytes));
   }
@@ -183,7 +191,9 @@ void FillHere(const char* function, const Fill& fill) {
 int QueueFill(const char* function, const Fill& fill, aclrtStream stream) {
   auto s = runtime::ResolveStream(stream);
   if (!s.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, s.status().message());
-  if (Checks(runtime::kCheckSync)) runtime::CheckTask((*s)->id(), function, {AccessOf(fill)});
+  if (Checks(runtime::kCheckSync) && !(*s)->capture()) {
+    runtime::CheckTask((*s)->id(), function, {AccessOf(fill)});
+  }
   runtime::Task task;
   task.name = "memset";
   task.payload = std::make_shared<Fill>(fill);
@@ -210,8 +220,18 @@ int CheckCopy2d(const char* function, void* dst, size_t dpitch, const void* src,
   if (width == 0 || height == 0) return ACL_SUCCESS;
   if (!dst || !src)
     return Fail(function, ACL_ERROR_INVALID_PARAM, StrFormat("%s is null", dst ? "src" : "dst"));
-  if (int code = CheckRoom(function, "dst", dst, dpitch * (height - 1) + width)) return code;
-  return CheckRoom(function, "src", src, spitch * (height - 1) + width);
+  size_t to = 0, from = 0;
+  if (__builtin_mul_overflow(dpitch, height - 1, &to) || __builtin_add_overflow(to, width, &to) ||
+      __builtin_mul_overflow(spitch, height - 1, &from) || __builtin_add_overflow(from, width, &from)) {
+    return Fail(function, ACL_ERROR_INVALID_PARAM,
+                StrFormat("height is %zu; allowed: rows of pitches dpitch (%zu) and spitch (%zu) whose bytes "
+                          "64 bits count",
+                          height, dpitch, spitch));
+  }
+  if (int code = CheckRoom(function, "dst", dst, to)) return code;
+  if (int code = CheckRoom(function, "src", src, from)) return code;
+  CheckSides(function, dst, to, src, from, kind);
+  return ACL_SUCCESS;
 }
 
 Copy Rows(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height) {
@@ -294,14 +314,13 @@ OPSNN_ACL_API aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t v
                    {static_cast<char*>(devPtr), count, static_cast<uint32_t>(value), false}, stream);
 }
 OPSNN_ACL_API aclError aclrtMemsetD32(void* ptr, size_t memSize, uint32_t value, size_t N) {
-  if (int code = CheckFill("aclrtMemsetD32", ptr, memSize, N > SIZE_MAX / 4 ? SIZE_MAX : 4 * N)) return code;
+  if (int code = CheckFill("aclrtMemsetD32", ptr, memSize, WordBytes(N))) return code;
   FillHere("aclrtMemsetD32", {static_cast<char*>(ptr), N, value, true});
   return ACL_SUCCESS;
 }
 OPSNN_ACL_API aclError aclrtMemsetD32Async(void* ptr, size_t memSize, uint32_t value, size_t N,
                                            aclrtStream stream) {
-  if (int code = CheckFill("aclrtMemsetD32Async", ptr, memSize, N > SIZE_MAX / 4 ? SIZE_MAX : 4 * N))
-    return code;
+  if (int code = CheckFill("aclrtMemsetD32Async", ptr, memSize, WordBytes(N))) return code;
   return QueueFill("aclrtMemsetD32Async", {static_cast<char*>(ptr), N, value, true}, stream);
 }
 

@@ -6,6 +6,7 @@
 #include "capi/acl_exports.h"
 #include "capi/boundary.h"
 #include "runtime/capture.h"
+#include "runtime/check.h"
 #include "runtime/device.h"
 
 namespace opsnn::capi {
@@ -26,10 +27,6 @@ struct Model {
 auto& Models() {
   static auto* table = new runtime::HandleTable<Model, runtime::HandleKind::kModel>;
   return *table;
-}
-
-int FailNull(const char* function, const char* argument) {
-  return Fail(function, ACL_ERROR_INVALID_PARAM, std::string(argument) + " is null; it is required");
 }
 
 int FindStream(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream) {
@@ -138,12 +135,23 @@ OPSNN_ACL_API aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
     return Fail(kApi, ACL_ERROR_INVALID_PARAM,
                 StrFormat("timeout is %d; allowed: -1 for none, or milliseconds", timeout));
   }
+  if (s->capture()) {
+    return Fail(kApi, ACL_ERROR_RT_STREAM_CAPTURED,
+                "the default stream captures, so the model could not run; aclmdlRIExecuteAsync records it");
+  }
   if (int code = QueueModel(kApi, model, s)) return code;
   runtime::Deadline deadline;
   if (timeout >= 0) deadline = runtime::Clock::now() + std::chrono::milliseconds(timeout);
-  if (s->Drain(deadline) == Stream::Wait::kTimeout) {
-    return Fail(kApi, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the model did not finish in time");
+  switch (s->Drain(deadline)) {
+    case Stream::Wait::kTimeout:
+      return Fail(kApi, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the model did not finish in time");
+    case Stream::Wait::kFromInside:
+      return Fail(kApi, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "called by a host function of the very stream that it waits for");
+    case Stream::Wait::kDone:
+      break;
   }
+  if (runtime::Checks(runtime::kCheckSync)) runtime::NoteStreamDone(s->id());
   const Status status = s->TakeError();
   return status.ok() ? int{ACL_SUCCESS} : Fail(kApi, ACL_ERROR_RT_INTERNAL_ERROR, status.message());
 }

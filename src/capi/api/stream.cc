@@ -41,11 +41,6 @@ int FindEvent(const char* function, aclrtEvent handle, std::shared_ptr<Event>* e
               StrFormat("event %p is not a live aclrtEvent (destroyed already?)", handle));
 }
 
-int FailNull(const char* function, const char* argument) {
-  return Fail(function, ACL_ERROR_INVALID_PARAM,
-              std::string(argument) + " is null; it must point to the result");
-}
-
 int FromInside(const char* function) {
   return Fail(function, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
               "called by a host function of the very stream that it waits for");
@@ -80,11 +75,12 @@ int MakeStream(const char* function, aclrtStream* stream, uint32_t priority, uin
 }
 
 int EndStream(const char* function, aclrtStream stream, bool force) {
-  if (Checks(runtime::kCheckSync)) {
-    if (auto found = runtime::ResolveStream(stream); found.ok()) runtime::NoteStreamDone((*found)->id());
-  }
+  const auto found = runtime::ResolveStream(stream);
   Status s = runtime::DestroyStream(stream, force);
-  if (s.ok()) return ACL_SUCCESS;
+  if (s.ok()) {
+    if (Checks(runtime::kCheckSync)) runtime::NoteStreamDone((*found)->id());
+    return ACL_SUCCESS;
+  }
   return Fail(function, s.code() == Code::kNull ? int{ACL_ERROR_INVALID_PARAM} : ACL_ERROR_RT_INVALID_HANDLE,
               s.message());
 }
@@ -129,7 +125,9 @@ int WaitInStream(const char* function, aclrtStream stream_handle, aclrtEvent eve
   std::shared_ptr<Event> event;
   if (int code = FindEvent(function, event_handle, &event)) return code;
   if (int code = FindStream(function, stream_handle, &stream)) return code;
-  if (Checks(runtime::kCheckSync)) runtime::NoteEventAwaited(event->id(), stream->id());
+  if (Checks(runtime::kCheckSync) && !stream->capture()) {
+    runtime::NoteEventAwaited(event->id(), stream->id());
+  }
   event->QueueWait(stream);
   return ACL_SUCCESS;
 }
@@ -139,7 +137,9 @@ int RecordIn(const char* function, aclrtEvent event_handle, aclrtStream stream_h
   std::shared_ptr<Event> event;
   if (int code = FindEvent(function, event_handle, &event)) return code;
   if (int code = FindStream(function, stream_handle, &stream)) return code;
-  if (Checks(runtime::kCheckSync)) runtime::NoteEventRecorded(event->id(), stream->id());
+  if (Checks(runtime::kCheckSync) && !stream->capture()) {
+    runtime::NoteEventRecorded(event->id(), stream->id());
+  }
   event->Record(stream);
   return ACL_SUCCESS;
 }
