@@ -6,10 +6,21 @@
 
 #include <cstdint>
 
+#include "base/status.h"
+
 namespace opsnn::vector {
 
 uint64_t ScratchFailures();
 void NoteScratchFailure();
+
+// From its construction to Check: an error that names `what` if there was no memory in between.
+class ScratchCheck {
+ public:
+  Status Check(const char* what) const;
+
+ private:
+  uint64_t before_ = ScratchFailures();
+};
 
 }  // namespace opsnn::vector
 

@@ -218,6 +218,7 @@ void DirectRun::Run() {
 
 void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) const {
   const float* x = first_layer() ? CopyPadded(rows) : ops_.x;
+  if (first_layer() && !x) return;
   const size_t per_step = shared_phases_ ? plan_.phases.size() : 1;
   for (size_t ph = 0; ph < plan_.phases.size(); ph += per_step) {
     for (size_t g0 = group_begin; g0 < group_end;) {
@@ -260,10 +261,11 @@ void DirectRun::RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size
 }
 
 // Copies the input rows under `rows` (of one image) with their padding written out. Behind the last row there
-// is room for what the unused pixels of a tile read.
+// is room for what the unused pixels of a tile read. Null when there is no memory.
 const float* DirectRun::CopyPadded(RowRange rows) const {
   float* dst = static_cast<float*>(
       ThreadScratch(static_cast<size_t>(s_.c * padded_rows_ * padded_w_ + kSlack) * sizeof(float)));
+  if (!dst) return nullptr;
   std::fill_n(dst + s_.c * padded_rows_ * padded_w_, kSlack, 0.0f);
   const int64_t n = rows.begin / s_.oh, first = rows.begin % s_.oh * s_.sh - s_.pt;
   const int64_t need = (rows.end - rows.begin - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1;

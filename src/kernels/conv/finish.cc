@@ -10,6 +10,7 @@
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::conv {
 
@@ -82,7 +83,10 @@ int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads) {
 
 void* ThreadScratch(size_t bytes) {
   thread_local AlignedBuffer buffer;
-  if (buffer.bytes() < bytes) buffer = AlignedBuffer(bytes);
+  if (buffer.bytes() < bytes) {
+    buffer = AlignedBuffer(bytes);
+    if (!buffer) vector::NoteScratchFailure();
+  }
   return buffer.data();
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "kernels/gemm/internal.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::gemm {
 
@@ -86,6 +87,7 @@ float* ThreadScratch(Scratch use, int64_t floats) {
   if (b.bytes() < bytes) {
     b = AlignedBuffer();
     b = AlignedBuffer(bytes);
+    if (!b) vector::NoteScratchFailure();
   }
   return b.as<float>();
 }

@@ -7,6 +7,7 @@
 
 #include "base/parallel.h"
 #include "kernels/gemm/internal.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::gemm {
 namespace {
@@ -85,27 +86,30 @@ bool ReadsAInPlace(const Job& job) {
   return p.n <= p.blocking.in_place_cols && (p.a.col_stride != 1 || p.a.row_stride * 4 % 2048 != 0);
 }
 
-// Packs or points at the rows of A for one K block.
-void SetA(const Job& job, const Tile& t, int64_t k0, BlockArgs& g) {
+// Packs or points at the rows of A for one K block. False when there is no memory.
+bool SetA(const Job& job, const Tile& t, int64_t k0, BlockArgs& g) {
   const Params& p = *job.p;
   const PackSource a = Rows(p.a, t.batch).At(t.row, k0);
   if (ReadsAInPlace(job)) {
     g.a = static_cast<const float*>(a.data);
     g.a_layout = a.k_stride == 1 ? ALayout::kUnitK : ALayout::kUnitRow;
     g.a_stride = a.k_stride == 1 ? a.i_stride : a.k_stride;
-    return;
+    return true;
   }
   float* dst = ThreadScratch(Scratch::kA, t.rows * g.depth);
+  if (!dst) return false;
   for (int64_t i = 0; i < g.panels.count; ++i) {
     const int64_t row = g.panels.Start(i), height = g.panels.Height(i);
     PackPanel(a.At(row, 0), height, g.depth, dst + row * g.depth, height);
   }
   g.a = dst;
   g.a_layout = ALayout::kPacked;
+  return true;
 }
 
 // Sets B for columns [col, col + cols) of the tile: where it lies, or packed into this thread's scratch.
-void SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, BlockArgs& g) {
+// False when there is no memory.
+bool SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, BlockArgs& g) {
   const Params& p = *job.p;
   const int64_t nr = job.micro.nr, first = t.col + col;
   g.b_row_stride = nr;
@@ -113,16 +117,17 @@ void SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
   g.source = nullptr;
   if (job.path == Path::kPacked) {
     g.b = job.packed + k0 * job.packed_width + first * g.depth;
-    return;
+    return true;
   }
   const PackSource b = Columns(p.b, t.batch).At(first, k0);
   if (job.path != Path::kPanel && cols % (nr / 2) == 0) {
     g.b = static_cast<const float*>(b.data);
     g.b_row_stride = b.k_stride;
     g.b_panel_stride = nr;
-    return;
+    return true;
   }
   float* dst = ThreadScratch(Scratch::kB, RoundUp(cols, nr) * g.depth);
+  if (!dst) return false;
   int64_t first_packed = 0;
   if (b.i_stride == 1 &&
       b.dtype == DType::kF32) {  // whole panels are packed by the first tile that reads them
@@ -134,6 +139,7 @@ void SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
     PackPanel(b.At(j, 0), std::min(nr, cols - j), g.depth, dst + j * g.depth, nr);
   }
   g.b = dst;
+  return true;
 }
 
 // Columns that are handled together. Programs want blocks, panels of B one that stays in L1; in place, whole
@@ -177,6 +183,7 @@ void RunTile(const Job& job, const Tile& t) {
   if (!c) {
     ldc = RoundUp(t.cols, job.micro.nr);
     c = ThreadScratch(Scratch::kC, t.rows * ldc);
+    if (!c) return;
   }
   const bool needs_pass = NeedsBlockPass(p.epilogue);
   // In place, the columns after the last whole vector are computed by a vector that overlaps the one before;
@@ -191,7 +198,7 @@ void RunTile(const Job& job, const Tile& t) {
     g.depth = std::min(job.k_step, p.k - k0);
     g.accumulate = k0 > 0;
     const bool last = k0 + g.depth >= p.k, block_pass = last && needs_pass;
-    SetA(job, t, k0, g);
+    if (!SetA(job, t, k0, g)) return;
     // Panels of B want all rows while they are in L1; the epilogue then finds C in L2. Where B is read in
     // place it follows at once.
     const bool rows_first = job.path == Path::kPanel || job.path == Path::kPacked;
@@ -204,7 +211,7 @@ void RunTile(const Job& job, const Tile& t) {
         g.cols = lanes;
         j = t.cols - lanes;
       }
-      SetB(job, t, k0, j, g.cols, g);
+      if (!SetB(job, t, k0, j, g.cols, g)) return;
       g.c = c + j;
       g.next = NextLines(job, t, k0, j, g.cols, g.depth);
       g.next_c = j + g.cols < t.cols ? g.c + g.cols : c;
@@ -365,11 +372,13 @@ std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int
   const int64_t nr = TileFor(packed->tier).nr, padded = RoundUp(n, nr), panels = padded / nr;
   packed->data = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(1, batch * k * padded)) * sizeof(float));
   if (!packed->data) return nullptr;
+  const vector::ScratchCheck scratch;
   ForEach(batch * panels, batch * k * padded * 16, [&](int64_t i) {
     const int64_t which = i / panels;
     PackStrip(Columns(b, which), k, n, padded, i % panels, packed->kc, nr,
               packed->data.as<float>() + which * k * padded);
   });
+  if (!scratch.Check("packing").ok()) return nullptr;
   return packed;
 }
 

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/gemm/plain.h"
 #include "program/program.h"
 #include "testing/testing.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::gemm {
 namespace {
@@ -328,6 +330,28 @@ TEST_P(GemmTest, EmptyInnerDimensionGivesTheEpilogueOfZeros) {
 
 // A residual is added by a program that works in its output, unless the output's memory is the residual
 // itself: then sums may not pass through it.
+// Strides of 0 make operands of any size, whose copies no memory holds.
+TEST(Gemm, NoMemoryForScratchIsNotedAndWritesNothing) {
+  const int64_t depth = int64_t{1} << 45;
+  double value = 1, c = 7;
+  auto* c32 = reinterpret_cast<float*>(&c);
+  Params p;
+  p.m = p.n = 1, p.k = depth;
+  p.a = {&value, DType::kF32, 0, 0, 0};
+  p.b = {&value, DType::kF32, 0, 1, 0};
+  p.c = c32;
+  p.c_row_stride = p.c_batch_stride = 1;
+  p.path = Path::kGemv;
+  const vector::ScratchCheck gemv;
+  gemm::Run(p);
+  EXPECT_EQ(gemv.Check("gemv").message(), "gemv: no memory for its scratch.");
+  const vector::ScratchCheck plain;
+  EXPECT_TRUE(plain.Check("plain").ok());
+  RunPlain({1, 1, depth, 1, {&value, DType::kF64, 0, 0, 0}, {&value, DType::kF64, 0, 1, 0}, &c, 1, 1});
+  EXPECT_EQ(plain.Check("plain").code(), Code::kRuntime);
+  EXPECT_EQ(c, 7);
+}
+
 TEST_P(GemmTest, ProgramAddsAResidual) {
   Rng rng;
   ProgramBuilder builder;

@@ -29,22 +29,24 @@ const float* At(const Operand& x, int64_t batch, int64_t row, int64_t col) {
   return static_cast<const float*>(x.data) + batch * x.batch_stride + row * x.row_stride + col * x.col_stride;
 }
 
-// The rows of A with unit stride along k, copied if they have another.
-void SetRows(const Params& p, int64_t batch, GemvArgs& g) {
+// The rows of A with unit stride along k, copied if they have another. False when there is no memory.
+bool SetRows(const Params& p, int64_t batch, GemvArgs& g) {
   g.a = At(p.a, batch, 0, 0);
   g.lda = p.a.row_stride;
-  if (p.a.col_stride == 1) return;
+  if (p.a.col_stride == 1) return true;
   float* copy = ThreadScratch(Scratch::kA, p.m * p.k);
+  if (!copy) return false;
   PackPanel({g.a, DType::kF32, p.a.col_stride, p.a.row_stride}, p.k, p.m, copy, p.k);
   g.a = copy;
   g.lda = p.k;
+  return true;
 }
 
 void FewRows(const Params& p, int64_t batch, int64_t col, int64_t cols) {
   const ChunkC c = PlaceC(p, batch, 0, col, p.m, cols);
   GemvArgs g;
   g.rows = p.m, g.cols = cols, g.depth = p.k;
-  SetRows(p, batch, g);
+  if (!c.data || !SetRows(p, batch, g)) return;
   g.b = At(p.b, batch, 0, col);
   g.c = c.data, g.ldc = c.ld;
   if (p.b.col_stride == 1) {
@@ -61,6 +63,7 @@ void FewRows(const Params& p, int64_t batch, int64_t col, int64_t cols) {
 void FewColumns(const Params& p, int64_t batch, int64_t row, int64_t rows) {
   const ChunkC c = PlaceC(p, batch, row, 0, rows, p.n);
   float* columns = ThreadScratch(Scratch::kB, p.n * p.k);
+  if (!c.data || !columns) return;
   PackPanel({At(p.b, batch, 0, 0), DType::kF32, p.b.row_stride, p.b.col_stride}, p.k, p.n, columns, p.k);
   GemvArgs g;
   g.rows = p.n, g.cols = rows, g.depth = p.k;

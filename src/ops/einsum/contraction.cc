@@ -9,6 +9,7 @@
 #include "kernels/gemm/plain.h"
 #include "op/pointwise.h"
 #include "vector/run.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
 namespace {
@@ -181,6 +182,7 @@ Result<EinsumTensor> Contraction::Multiply(EinsumTensor a, EinsumTensor b, const
       std::memset(out, 0, c.view.bytes());
       return OkStatus();
     }
+    const vector::ScratchCheck scratch;
     if (compute == DType::kF32) {
       gemm::Params q = p;
       q.a.data = a.Address(args);
@@ -193,7 +195,7 @@ Result<EinsumTensor> Contraction::Multiply(EinsumTensor a, EinsumTensor b, const
       q.b.data = b.Address(args);
       gemm::RunPlain(q);
     }
-    return OkStatus();
+    return scratch.Check("Einsum");
   });
   return c;
 }

@@ -7,6 +7,7 @@
 #include "kernels/gemm/gemm.h"
 #include "ops/matmul/product_kernel.h"
 #include "plan/gemm_blocking.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
 namespace {
@@ -177,6 +178,7 @@ Status F32Product::Run(const op::RunArgs& args) const {
                   "matrix product: no memory for a copy of an operand that overlaps the output");
   }
   Dims at = Dims::Filled(nest_.lead.rank() - 2, 0);
+  const vector::ScratchCheck scratch;
   for (bool more = true; more;) {
     RunOne(args, a, b, at);
     more = false;
@@ -185,7 +187,7 @@ Status F32Product::Run(const op::RunArgs& args) const {
       if (!more) at[i] = 0;
     }
   }
-  return OkStatus();
+  return scratch.Check("matrix product");
 }
 
 std::string F32Product::variant() const {

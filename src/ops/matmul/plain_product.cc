@@ -2,6 +2,7 @@
 #include "kernels/gemm/plain.h"
 #include "op/pointwise.h"
 #include "ops/matmul/product_kernel.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
 namespace {
@@ -77,6 +78,7 @@ Status PlainProduct::Run(const op::RunArgs& args) const {
   p.c_batch_stride = c.lead[last - 1];
   const int64_t size = static_cast<int64_t>(SizeOf(c.dtype));
   Dims at = Dims::Filled(last - 1, 0);
+  const vector::ScratchCheck scratch;
   for (bool more = true; more;) {
     int64_t a_off = 0, b_off = 0, c_off = 0;
     for (int i = 0; i < at.rank(); ++i) {
@@ -91,6 +93,7 @@ Status PlainProduct::Run(const op::RunArgs& args) const {
       if (!more) at[i] = 0;
     }
   }
+  OPSNN_RETURN_IF_ERROR(scratch.Check("matrix product"));
   if (!post_) return OkStatus();
   std::vector<void*> inputs = {product};
   inputs.insert(inputs.end(), args.inputs, args.inputs + num_inputs_);

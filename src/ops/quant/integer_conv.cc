@@ -9,6 +9,7 @@
 #include "ops/data/data_op.h"
 #include "ops/quant/integer_product.h"
 #include "vector/run.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
 namespace {
@@ -121,12 +122,14 @@ class IntegerConvKernel : public op::Kernel {
     auto* columns = reinterpret_cast<float*>(base + at_[3]);
     p.b = columns;
     p.part = reinterpret_cast<float*>(base + at_[4]);
+    const vector::ScratchCheck scratch;
     for (int64_t i = 0; i < n_ * group_ && p.n > 0; ++i) {
       Columns(static_cast<const float*>(x) + i * channels_ * h_ * w_size_, columns);
       p.a = static_cast<const float*>(w) + i % group_ * p.m * p.k;
       p.c = static_cast<int32_t*>(c) + i * p.m * p.n;
       RunIntegerProduct(p);
     }
+    OPSNN_RETURN_IF_ERROR(scratch.Check("integer convolution"));
     std::vector<void*> in = {c};
     for (const int i : inputs_) in.push_back(args.inputs[i]);
     return finish_->Run({in.data(), args.outputs, nullptr});

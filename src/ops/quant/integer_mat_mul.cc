@@ -5,6 +5,7 @@
 #include "ops/data/data_op.h"
 #include "ops/quant/integer_product.h"
 #include "vector/run.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
 namespace {
@@ -124,7 +125,9 @@ class IntegerMatMulKernel : public op::Kernel {
     p.b = static_cast<const float*>(b);
     p.c = static_cast<int32_t*>(c);
     p.part = reinterpret_cast<float*>(w + size_a_ + size_b_ + size_c_);
+    const vector::ScratchCheck scratch;
     RunIntegerProduct(p);
+    OPSNN_RETURN_IF_ERROR(scratch.Check("integer product"));
     std::vector<void*> in = {c};
     for (const int i : inputs_) in.push_back(args.inputs[i]);
     return finish_->Run({in.data(), args.outputs, nullptr});
