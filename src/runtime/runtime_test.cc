@@ -211,7 +211,7 @@ TEST(EventTest, FourThreadsHammerStreamsAndEvents) {
 
 TEST(CaptureTest, OneOfTwoThreadsEndsIt) {
   auto s = Stream::Create(0);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 100; ++round) {
     ASSERT_TRUE(Capture::Begin(s).ok());
     s->Push(MakeTask([] {}));
     std::atomic<int> ended{0}, ready{0};
@@ -232,7 +232,7 @@ TEST(CaptureTest, OneOfTwoThreadsEndsIt) {
 
 TEST(CaptureTest, StreamsThatJoinWhileItEndsAreFree) {
   auto first = Stream::Create(0), second = Stream::Create(0);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 100; ++round) {
     auto capture = Capture::Begin(first);
     ASSERT_TRUE(capture.ok());
     std::atomic<int> ready{0};
