@@ -8,6 +8,7 @@
 #include "op/window.h"
 #include "ops/data/data_op.h"
 #include "ops/quant/integer_product.h"
+#include "ops/quant/quant_op.h"
 #include "vector/run.h"
 #include "vector/scratch_failures.h"
 
@@ -47,39 +48,14 @@ Result<ConvShape> Resolve(const char* op, const Dims& x, const Dims& w, const op
   return s;
 }
 
-// A value for all, or one per slice along `axis`, as an operand of the given rank.
-TensorView AlongAxis(const op::TensorDesc& d, int axis, int rank) {
-  const TensorView p = d.View(nullptr);
-  TensorView v = p;
-  v.dims = Dims::Filled(rank, 1);
-  v.strides = Dims::Filled(rank, 0);
-  if (p.rank() == 1 && p.dims[0] != 1) {
-    v.dims[axis] = p.dims[0];
-    v.strides[axis] = p.strides[0];
-  }
-  return v;
-}
-
-Result<op::KernelPtr> PlanCentred(const op::PlanContext& c, int x, int zero) {
-  const TensorView from = c.inputs[static_cast<size_t>(x)]->View(nullptr);
-  const op::TensorDesc* z = zero < 0 ? nullptr : InputOrNull(c.inputs, static_cast<size_t>(zero));
-  ProgramBuilder b;
-  const SlotId in = b.Input(ComputeType::kS32), shift = z ? b.Input(ComputeType::kS32) : kNoSlot;
-  b.Output(b.Convert(z ? b.Binary(StageOp::kSub, in, shift) : in, ComputeType::kF32));
-  std::vector<op::KernelOperand> inputs = {{x, from}};
-  if (z) inputs.push_back({zero, AlongAxis(*z, 0, from.rank())});
-  return op::MakeProgramKernel(std::move(b).Build(), from.dims, std::move(inputs),
-                               {{0, TensorView::Contiguous(nullptr, DType::kF32, from.dims)}}, 0, "program");
-}
-
 class IntegerConvKernel : public op::Kernel {
  public:
   Status Plan(const char* op, const op::PlanContext& c, const IntegerOperands& o,
               const ProductFinish* finish) {
     const op::TensorDesc &x = *c.inputs[static_cast<size_t>(o.a)], &w = *c.inputs[static_cast<size_t>(o.b)];
     OPSNN_ASSIGN_OR_RETURN(const ConvShape s, Resolve(op, x.dims, w.dims, op::AttrsOf(c.attrs)));
-    OPSNN_ASSIGN_OR_RETURN(x_, PlanCentred(c, o.a, o.a_zero));
-    OPSNN_ASSIGN_OR_RETURN(w_, PlanCentred(c, o.b, o.b_zero));
+    OPSNN_ASSIGN_OR_RETURN(x_, PlanCentred(c, o.a, o.a_zero, x.View(nullptr), 0));
+    OPSNN_ASSIGN_OR_RETURN(w_, PlanCentred(c, o.b, o.b_zero, w.View(nullptr), 0));
     window_ = s.window;
     group_ = s.group;
     const bool two = x.dims.rank() == 4;

@@ -4,6 +4,7 @@
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
 #include "ops/quant/integer_product.h"
+#include "ops/quant/quant_op.h"
 #include "vector/run.h"
 #include "vector/scratch_failures.h"
 
@@ -49,33 +50,6 @@ TensorView AsMatrices(TensorView v, const Dims& matrix, bool is_a, const Dims& b
   return BroadcastTo(v, dims);
 }
 
-// One zero point, or one per row (of A) or column (of B), as an operand of the same rank.
-TensorView ZeroView(const op::TensorDesc& zero, bool is_a, int rank) {
-  const TensorView z = zero.View(nullptr);
-  TensorView v = z;
-  v.dims = Dims::Filled(rank, 1);
-  v.strides = Dims::Filled(rank, 0);
-  if (z.rank() == 1 && z.dims[0] != 1) {
-    const int axis = is_a ? rank - 2 : rank - 1;
-    v.dims[axis] = z.dims[0];
-    v.strides[axis] = z.strides[0];
-  }
-  return v;
-}
-
-// x - zero as contiguous f32.
-Result<op::KernelPtr> PlanCentred(const op::PlanContext& c, int x, int zero, const TensorView& from,
-                                  bool is_a) {
-  const op::TensorDesc* z = zero < 0 ? nullptr : InputOrNull(c.inputs, static_cast<size_t>(zero));
-  ProgramBuilder b;
-  const SlotId in = b.Input(ComputeType::kS32), shift = z ? b.Input(ComputeType::kS32) : kNoSlot;
-  b.Output(b.Convert(z ? b.Binary(StageOp::kSub, in, shift) : in, ComputeType::kF32));
-  std::vector<op::KernelOperand> inputs = {{x, from}};
-  if (z) inputs.push_back({zero, ZeroView(*z, is_a, from.rank())});
-  return op::MakeProgramKernel(std::move(b).Build(), from.dims, std::move(inputs),
-                               {{0, TensorView::Contiguous(nullptr, DType::kF32, from.dims)}}, 0, "program");
-}
-
 class IntegerMatMulKernel : public op::Kernel {
  public:
   Status Plan(const op::PlanContext& c, const IntegerOperands& o, const ProductFinish* finish) {
@@ -88,8 +62,8 @@ class IntegerMatMulKernel : public op::Kernel {
     const bool shares_b = NumElements(s.b) == s.b.back() * s.b[s.b.rank() - 2];
     const TensorView av = AsMatrices(a, s.a, true, shares_a ? Dims{} : s.batch);
     const TensorView bv = AsMatrices(b, s.b, false, shares_b ? Dims{} : s.batch);
-    OPSNN_ASSIGN_OR_RETURN(a_, PlanCentred(c, o.a, o.a_zero, av, true));
-    OPSNN_ASSIGN_OR_RETURN(b_, PlanCentred(c, o.b, o.b_zero, bv, false));
+    OPSNN_ASSIGN_OR_RETURN(a_, PlanCentred(c, o.a, o.a_zero, av, av.rank() - 2));
+    OPSNN_ASSIGN_OR_RETURN(b_, PlanCentred(c, o.b, o.b_zero, bv, bv.rank() - 1));
     p_.m = s.a[s.a.rank() - 2], p_.k = s.a.back(), p_.n = s.b.back(), p_.batch = batch;
     p_.a_batch_stride = shares_a ? 0 : p_.m * p_.k;
     p_.b_batch_stride = shares_b ? 0 : p_.k * p_.n;

@@ -4,6 +4,7 @@
 
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
+#include "vector/run.h"
 
 namespace opsnn::ops {
 namespace {
@@ -34,16 +35,31 @@ Status CheckQuantParams(const char* op, const op::InferContext& c) {
 }
 
 TensorView AlongAxis(const op::TensorDesc& param, const op::TensorDesc& x, const op::Attrs* attrs) {
+  return AlongAxis(param, AxisOf(attrs, x.dims.rank()), x.dims.rank());
+}
+
+TensorView AlongAxis(const op::TensorDesc& param, int axis, int rank) {
   const TensorView p = param.View(nullptr);
-  const int rank = x.dims.rank();
   TensorView v = p;
   v.dims = Dims::Filled(rank, 1);
   v.strides = Dims::Filled(rank, 0);
   if (p.rank() == 1 && p.dims[0] != 1) {
-    v.dims[AxisOf(attrs, rank)] = p.dims[0];
-    v.strides[AxisOf(attrs, rank)] = p.strides[0];
+    v.dims[axis] = p.dims[0];
+    v.strides[axis] = p.strides[0];
   }
   return v;
+}
+
+Result<op::KernelPtr> PlanCentred(const op::PlanContext& c, int x, int zero, const TensorView& from,
+                                  int axis) {
+  const op::TensorDesc* z = zero < 0 ? nullptr : InputOrNull(c.inputs, static_cast<size_t>(zero));
+  ProgramBuilder b;
+  const SlotId in = b.Input(ComputeType::kS32), shift = z ? b.Input(ComputeType::kS32) : kNoSlot;
+  b.Output(b.Convert(z ? b.Binary(StageOp::kSub, in, shift) : in, ComputeType::kF32));
+  std::vector<op::KernelOperand> inputs = {{x, from}};
+  if (z) inputs.push_back({zero, AlongAxis(*z, axis, from.rank())});
+  return op::MakeProgramKernel(std::move(b).Build(), from.dims, std::move(inputs),
+                               {{0, TensorView::Contiguous(nullptr, DType::kF32, from.dims)}}, 0, "program");
 }
 
 IntRange RangeOf(DType t) {
