@@ -6,6 +6,7 @@
 
 #include "acl/acl_base.h"
 #include "base/buffer.h"
+#include "base/int_math.h"
 #include "base/knobs.h"
 #include "capi/boundary.h"
 #include "capi/plan_cache.h"
@@ -27,7 +28,9 @@ void PrintPlan(const OpsnnFunction& function, const CallPlan& plan) {
 
 bool IsDense(const TensorArgument& t) {
   auto bytes = static_cast<int64_t>(AclTypeSize(t.object->acl_dtype));
-  for (int64_t d : t.object->dims) bytes *= d;
+  for (int64_t d : t.object->dims) {
+    if (__builtin_mul_overflow(bytes, d, &bytes)) return false;  // more elements than bytes: strides of 0
+  }
   return bytes == t.footprint.high - t.footprint.low;
 }
 
@@ -48,7 +51,7 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
   thread_local std::string key;
   key.clear();
   call.AppendKey(&key);
-  for (int t : same_memory) key.push_back(static_cast<char>(t));
+  AppendAliases(same_memory, &key);
   std::shared_ptr<const CallPlan> plan = FindPlan(key);
   if (!plan) {
     OPSNN_ASSIGN_OR_RETURN(plan, BuildPlan(call, same_memory));
@@ -181,7 +184,7 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
   }
   if (e.plan->workspace_bytes) {
     const auto at = reinterpret_cast<uintptr_t>(workspace);
-    queued->workspace = reinterpret_cast<char*>((at + kAlignment - 1) / kAlignment * kAlignment);
+    queued->workspace = reinterpret_cast<char*>(RoundUp(at, kAlignment));
   }
   const bool checks = runtime::Checks(runtime::kCheckMemory) || runtime::Checks(runtime::kCheckSync);
   if (checks && !(*target)->capture()) CheckCall(function, e, workspace, workspace_size, **target);

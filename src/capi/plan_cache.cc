@@ -9,8 +9,14 @@
 namespace opsnn::capi {
 namespace {
 
-// A plan holds no data: kernels with their views and compiled programs, a few KiB each.
+// Kernels with their views and compiled programs, a few KiB each; constants come on top.
 constexpr size_t kBytesPerStep = 4096;
+
+size_t BytesOf(const CallPlan& plan) {
+  size_t bytes = (plan.steps.size() + 1) * kBytesPerStep;
+  for (const ConstTensor& c : plan.constants) bytes += c->bytes();
+  return bytes;
+}
 
 struct Entry {
   std::string key;
@@ -32,6 +38,11 @@ Cache& Plans() {
 
 }  // namespace
 
+void AppendAliases(const std::vector<int>& same_memory, std::string* key) {
+  if (same_memory.empty()) return;
+  key->append(reinterpret_cast<const char*>(same_memory.data()), same_memory.size() * sizeof(int));
+}
+
 std::shared_ptr<const CallPlan> FindPlan(const std::string& key) {
   Cache& c = Plans();
   std::lock_guard lock(c.mutex);
@@ -48,7 +59,7 @@ std::shared_ptr<const CallPlan> FindPlan(const std::string& key) {
 
 void KeepPlan(const std::string& key, std::shared_ptr<const CallPlan> plan) {
   const auto limit = static_cast<size_t>(GetKnobs().plan_cache_bytes);
-  const size_t bytes = key.size() + sizeof(Entry) + (plan->steps.size() + 1) * kBytesPerStep;
+  const size_t bytes = key.size() + sizeof(Entry) + BytesOf(*plan);
   Cache& c = Plans();
   std::lock_guard lock(c.mutex);
   if (bytes > limit || c.by_key.count(key)) return;

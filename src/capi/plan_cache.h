@@ -4,11 +4,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "capi/plan.h"
 
 namespace opsnn::capi {
 
+// The part of a key that says how the tensors of a call share memory (AliasPattern).
+void AppendAliases(const std::vector<int>& same_memory, std::string* key);
 // Null when the key is not there.
 std::shared_ptr<const CallPlan> FindPlan(const std::string& key);
 void KeepPlan(const std::string& key, std::shared_ptr<const CallPlan> plan);
