@@ -96,7 +96,7 @@ class Verifier {
     Add(CheckOutputs(fused, fused_.imported(), recomputer), "fused ", {});
   }
 
-  // Does this session, the same model under other passes, fail as the one that was checked?
+  // Whether `session`, the same model under other passes, fails at the same value as the checked one.
   Result<bool> Shows(graph::Session& session) {
     OPSNN_ASSIGN_OR_RETURN(const Form form, RunForm(session, feeds_));
     const graph::Graph& imported = session.imported();
