@@ -203,4 +203,12 @@ OpCall ProgramCall(Program program, std::vector<Operand> inputs, std::vector<Ope
   return c;
 }
 
+void Take(OpCall call, OpCall* out) {
+  out->op = call.op;
+  out->attrs = std::move(call.attrs);
+  out->inputs = std::move(call.inputs);
+  out->outputs = std::move(call.outputs);
+  out->tail = std::move(call.tail);
+}
+
 }  // namespace opsnn::capi

@@ -61,6 +61,8 @@ std::string NameOf(const Call& call, const Operand& o);
 // The call of a vector program over inputs that broadcast to the outputs; row_rank > 0 for row programs.
 OpCall ProgramCall(Program program, std::vector<Operand> inputs, std::vector<Operand> outputs,
                    int row_rank = 0);
+// Makes `call` the last step of `out`; what `out` runs first stays.
+void Take(OpCall call, OpCall* out);
 
 }  // namespace opsnn::capi
 

@@ -112,10 +112,7 @@ Status Adapt_AvgPool2d(const Call& call, OpCall& out) {
   const SlotId factor = b.Binary(StageOp::kDiv, count, b.Const(static_cast<double>(divisor)));
   b.Output(b.Binary(StageOp::kMul, m, factor));
   OpCall scale = ProgramCall(std::move(b).Build(), {mean, rows, columns}, {y});
-  out.op = scale.op;
-  out.tail = scale.tail;
-  out.inputs = scale.inputs;
-  out.outputs = scale.outputs;
+  Take(std::move(scale), &out);
   return OkStatus();
 }
 

@@ -7,12 +7,13 @@ namespace {
 
 using ll = long long;
 
-void Take(OpCall call, OpCall* out) {
-  out->op = call.op;
-  out->attrs = std::move(call.attrs);
-  out->inputs = std::move(call.inputs);
-  out->outputs = std::move(call.outputs);
-  out->tail = std::move(call.tail);
+// `call` writes `to`, which is y or a temporary that is then copied to y.
+void TakeInto(OpCall call, const Operand& to, const Operand& y, OpCall* out) {
+  if (to.temp < 0) return Take(std::move(call), out);
+  out->first.push_back(std::move(call));
+  out->op = op::FindOperator("Identity");
+  out->inputs = {to};
+  out->outputs = {y};
 }
 
 Status RequireEpsilon(const Call& call, const char* param) {
@@ -172,14 +173,7 @@ Status Adapt_GroupNorm(const Call& call, OpCall& out) {
   const Operand to = y.desc.IsContiguous() ? y : out.Temp(y.desc.dtype, y.desc.dims);
   OpCall norm = ProgramCall(std::move(b).Build(), {Reshaped(from, rows), affine(gamma), affine(beta)},
                             {Reshaped(to, rows), per_group(mean), per_group(rstd)}, 2);
-  if (to.temp < 0) {
-    Take(std::move(norm), &out);
-    return OkStatus();
-  }
-  out.first.push_back(std::move(norm));
-  out.op = op::FindOperator("Identity");
-  out.inputs = {to};
-  out.outputs = {y};
+  TakeInto(std::move(norm), to, y, &out);
   return OkStatus();
 }
 
@@ -284,14 +278,7 @@ Status Adapt_BatchNorm(const Call& call, OpCall& out) {
   const Operand to = y.desc.IsContiguous() ? y : out.Temp(y.desc.dtype, y.desc.dims);
   Training t = BatchStatistics(call, rows(from), rows(to), n * pixels);
   OpCall norm = ProgramCall(std::move(t.program), std::move(t.inputs), std::move(t.outputs), 2);
-  if (to.temp < 0) {
-    Take(std::move(norm), &out);
-    return OkStatus();
-  }
-  out.first.push_back(std::move(norm));
-  out.op = op::FindOperator("Identity");
-  out.inputs = {to};
-  out.outputs = {y};
+  TakeInto(std::move(norm), to, y, &out);
   return OkStatus();
 }
 

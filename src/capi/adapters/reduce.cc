@@ -116,10 +116,7 @@ Status Adapt_Norm(const Call& call, OpCall& out) {
   const SlotId s = root.Input(type);
   root.Output(root.Binary(StageOp::kPow, s, root.Const(1 / p, type)));
   OpCall last = ProgramCall(std::move(root).Build(), {sum}, {y});
-  out.op = last.op;
-  out.inputs = last.inputs;
-  out.outputs = last.outputs;
-  out.tail = last.tail;
+  Take(std::move(last), &out);
   return OkStatus();
 }
 
