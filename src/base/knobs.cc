@@ -13,6 +13,7 @@
 #include <mutex>
 #include <variant>
 
+#include "base/config_file.h"
 #include "base/toml_file.h"
 
 extern char** environ;
@@ -23,8 +24,8 @@ namespace {
 using Member = std::variant<int Knobs::*, int64_t Knobs::*, double Knobs::*, bool Knobs::*,
                             std::string Knobs::*, FusionMode Knobs::*, NumericsPolicy Knobs::*>;
 
-// How the words of a text knob are judged.
-enum class Words : uint8_t { kAny, kOne, kList };
+// How the words of a text knob are judged. kNames: a list of names that base does not know.
+enum class Words : uint8_t { kAny, kOne, kList, kNames };
 
 struct Row {
   const char* key;
@@ -45,7 +46,7 @@ const Row kRows[] = {
      "best instruction set to use; empty = what the CPU has"},
     {"fusion", "OPSNN_FUSION", &Knobs::fusion, 0, 0, "auto,off,force", Words::kOne,
      "auto: the planner decides; off: never; force: wherever it is legal"},
-    {"fusion_off", "OPSNN_FUSION_OFF", &Knobs::fusion_off, 0, 0, "", Words::kAny,
+    {"fusion_off", "OPSNN_FUSION_OFF", &Knobs::fusion_off, 0, 0, "", Words::kNames,
      "comma-separated names of graph passes that do not run"},
     {"policy", "OPSNN_POLICY", &Knobs::policy, 0, 0, "excess,exact", Words::kOne,
      "excess: fusing may drop an intermediate rounding; exact: it is kept"},
@@ -96,6 +97,7 @@ std::string Allowed(const Row& row) {
     return StrFormat("an integer from %.0f to %.0f", row.lo, row.hi);
   }
   if (row.rule == Words::kAny) return "text";
+  if (row.rule == Words::kNames) return "names, separated by commas";
   std::string s = row.rule == Words::kList ? "any of " : row.words[0] == ',' ? "empty or one of " : "one of ";
   const std::string_view words = row.words[0] == ',' ? row.words + 1 : row.words;
   for (char c : words) {
@@ -135,9 +137,10 @@ bool ParseBool(const std::string& text, bool* value) {
 bool WordsAllow(const Row& row, const std::string& text) {
   if (row.rule == Words::kAny) return true;
   if (row.rule == Words::kOne) return InWords(row.words, text);
-  for (size_t begin = 0; begin < text.size();) {
+  for (size_t begin = 0; !text.empty() && begin <= text.size();) {
     const size_t comma = std::min(text.find(',', begin), text.size());
-    if (!InWords(row.words, text.substr(begin, comma - begin))) return false;
+    const std::string word = text.substr(begin, comma - begin);
+    if (row.rule == Words::kNames ? word.empty() : !InWords(row.words, word)) return false;
     begin = comma + 1;
   }
   return true;
@@ -235,6 +238,7 @@ struct State {
   std::mutex mutex;
   Knobs current;
   std::map<std::string, std::string, std::less<>> source;  // key -> config | environment | api
+  std::string config_file;                                 // that was read; "" where there is none
   std::vector<std::unique_ptr<const Knobs>> snapshots;
   Status status;
 };
@@ -251,18 +255,30 @@ void Keep(Status& first, Status next) {
   first = first.ok() ? next : Status(first.code(), first.message() + "; " + next.message());
 }
 
+// A list for what takes one value, and lists of lists.
+Status CheckForm(const Row& row, const std::string& name, const TomlEntry& e) {
+  const bool takes_list = row.rule == Words::kList || row.rule == Words::kNames;
+  if (e.form == TomlEntry::Form::kScalar || (e.form == TomlEntry::Form::kList && takes_list))
+    return OkStatus();
+  return InvalidArgument("%s: got %s; allowed: %s%s", name.c_str(),
+                         e.form == TomlEntry::Form::kList ? ("the list [" + e.value + "]").c_str()
+                                                          : "a table or a list of lists",
+                         Allowed(row).c_str(), takes_list ? ", as a text or a list of texts" : "");
+}
+
 void LoadConfig(State& s) {
   std::string path;
   bool required = false;
   if (const char* named = std::getenv("OPSNN_CONFIG"); named && *named) {
     path = named;
     required = true;
-  } else if (access("opsnn.toml", R_OK) == 0) {
+  } else if (access("opsnn.toml", F_OK) == 0) {
     path = "opsnn.toml";
   } else if (const char* home = std::getenv("HOME"); home && *home) {
     path = std::string(home) + "/.config/opsnn.toml";
   }
-  if (path.empty() || (!required && access(path.c_str(), R_OK) != 0)) return;
+  if (path.empty() || (!required && access(path.c_str(), F_OK) != 0)) return;
+  s.config_file = path;
   Result<std::vector<TomlEntry>> entries = ReadTomlFile(path);
   if (!entries.ok()) {
     Keep(s.status, entries.status());
@@ -275,7 +291,8 @@ void LoadConfig(State& s) {
                                      AllKeys().c_str()));
       continue;
     }
-    const Status st = Set(*row, path + ": " + e.key, e.value, s.current);
+    Status st = CheckForm(*row, path + ": " + e.key, e);
+    if (st.ok()) st = Set(*row, path + ": " + e.key, e.value, s.current);
     if (st.ok()) s.source[row->key] = "config";
     Keep(s.status, st);
   }
@@ -298,7 +315,7 @@ void LoadEnvironment(State& s) {
     } else if (std::find(std::begin(kOtherVariables), std::end(kOtherVariables), name) ==
                std::end(kOtherVariables)) {
       Keep(s.status,
-           InvalidArgument("unknown environment variable %s; the settings are listed by `opsnn info`",
+           InvalidArgument("unknown environment variable %s; allowed: the settings that `opsnn info` lists",
                            std::string(name).c_str()));
     }
   }
@@ -330,6 +347,8 @@ void ReloadKnobsForTest() {
 }
 
 Status InitKnobs() { return TheState().status; }
+
+std::string ConfigFile() { return TheState().config_file; }
 
 const Knobs& GetKnobs() {
   const Knobs* k = g_snapshot.load(std::memory_order_acquire);

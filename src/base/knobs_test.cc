@@ -11,6 +11,8 @@
 #include <functional>
 #include <string>
 
+#include "base/config_file.h"
+
 namespace opsnn {
 namespace {
 
@@ -39,15 +41,15 @@ std::string InChild(const std::function<std::string()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? out : "child died";
 }
 
-class ConfigFile {
+class ConfigText {
  public:
-  explicit ConfigFile(const std::string& text) {
+  explicit ConfigText(const std::string& text) {
     const int fd = mkstemp(path_);
     std::FILE* f = fdopen(fd, "w");
     std::fputs(text.c_str(), f);
     std::fclose(f);
   }
-  ~ConfigFile() { unlink(path_); }
+  ~ConfigText() { unlink(path_); }
   const char* path() const { return path_; }
 
  private:
@@ -59,7 +61,7 @@ bool Contains(const std::string& text, const std::string& part) {
 }
 
 TEST(Knobs, PrecedenceApiEnvironmentConfigDefault) {
-  const ConfigFile file(
+  const ConfigText file(
       "threads = 3\nl1_reserve = 0.25\nmin_tile_k = 32\nverbose = [\"plan\", \"graph\"]\nstrict = true\n");
   const std::string got = InChild([&] {
     setenv("OPSNN_CONFIG", file.path(), 1);
@@ -99,8 +101,8 @@ TEST(Knobs, ErrorsNameKeyAndAllowedValues) {
 }
 
 TEST(Knobs, ConfigErrorsNameTheFile) {
-  const ConfigFile unknown("thread = 3\n"), broken("threads = = 3\n");
-  for (const ConfigFile* f : {&unknown, &broken}) {
+  const ConfigText unknown("thread = 3\n"), broken("threads = = 3\n");
+  for (const ConfigText* f : {&unknown, &broken}) {
     const std::string got = InChild([&] {
       setenv("OPSNN_CONFIG", f->path(), 1);
       return InitKnobs().message();
@@ -114,6 +116,36 @@ TEST(Knobs, ConfigErrorsNameTheFile) {
     return InitKnobs().message();
   });
   EXPECT_TRUE(Contains(missing, "/nonexistent/opsnn.toml: the file cannot be read")) << missing;
+}
+
+TEST(Knobs, FormsOfTomlValues) {
+  const struct {
+    const char *text, *error;
+  } cases[] = {{"strict = [true]", "strict: got the list [true]; allowed: 0 or 1"},
+               {"threads = [1, 2]", "threads: got the list [1,2]; allowed: an integer from 0 to 4096"},
+               {"threads = []", "threads: got the list []"},
+               {"[threads]", "threads: got a table"},
+               {"verbose = [[\"plan\"]]", "verbose: got a table or a list of lists; allowed: any of plan"},
+               {"verbose = \"plan,\"", "verbose: value \"plan,\" is not allowed"},
+               {"fusion_off = \"a,,b\"", "fusion_off: value \"a,,b\" is not allowed; allowed: names"},
+               {"threads = true", "threads: value \"true\" is not allowed"},
+               {"threads = 1.5", "threads: value \"1.5\" is not allowed"},
+               {"l1_reserve = nan", "l1_reserve: value \"nan\" is not allowed"}};
+  for (const auto& c : cases) {
+    const ConfigText file(c.text);
+    const std::string got = InChild([&] {
+      setenv("OPSNN_CONFIG", file.path(), 1);
+      return InitKnobs().message() + "|" + ConfigFile();
+    });
+    EXPECT_TRUE(Contains(got, c.error)) << c.text << ": " << got;
+    EXPECT_TRUE(Contains(got, std::string("|") + file.path())) << got;
+  }
+  const ConfigText good("fusion_off = [\"gelu\", \"cse\"]\nverbose = []\n");
+  EXPECT_EQ(InChild([&] {
+              setenv("OPSNN_CONFIG", good.path(), 1);
+              return InitKnobs().message() + GetKnobs().fusion_off;
+            }),
+            "gelu,cse");
 }
 
 TEST(Knobs, SetKnobChecksAndKeepsOldReferences) {

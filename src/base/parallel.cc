@@ -2,16 +2,20 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 
 #include "base/cpu_count.h"
 #include "base/knobs.h"
+#include "base/log.h"
 #include "base/pool_awake.h"
 
 namespace opsnn {
@@ -50,6 +54,22 @@ std::atomic<int> g_keep_awake{0};  // KeepPoolAwake objects alive
 thread_local bool tls_inside = false;  // in the body of a ParallelFor
 thread_local int tls_limit = 0;        // 0 = none
 
+// How many workers a limit on the address space (ulimit -v) has room for, beside the work itself: each takes
+// a stack, and the C library reserves a heap of 64 MiB for it. A quarter of what is left goes to them.
+int64_t RoomForWorkers(size_t stack_bytes) {
+  constexpr size_t kHeapBytes = size_t{64} << 20;
+  rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
+  size_t pages = 0;
+  if (std::FILE* f = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(f, "%zu", &pages) != 1) pages = 0;
+    std::fclose(f);
+  }
+  const size_t used = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t left = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+  return static_cast<int64_t>(left / 4 / (stack_bytes + kHeapBytes));
+}
+
 class InsideScope {
  public:
   InsideScope() { tls_inside = true; }
@@ -86,13 +106,19 @@ class Pool {
  private:
   static constexpr uint64_t kOpen = 1u << 31;  // 64 bits wide, so that its complement keeps the job number
 
+  // Where there is no room for all of them, whoever exists does the work, and nobody asks for more again.
   void StartWorkers(int wanted) {
-    for (; started_ < wanted; ++started_) {
-      // Detached: workers live as long as the process and hold nothing that needs releasing.
+    if (started_ >= std::min<int64_t>(wanted, most_)) return;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    // Detached: workers live as long as the process and hold nothing that needs releasing.
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    size_t stack_bytes = 0;
+    pthread_attr_getstacksize(&attr, &stack_bytes);
+    const int64_t room = RoomForWorkers(stack_bytes);
+    most_ = std::min(most_, room > INT64_MAX - started_ ? INT64_MAX : started_ + room);
+    while (started_ < std::min<int64_t>(wanted, most_)) {
       pthread_t id;
-      pthread_attr_t attr;
-      pthread_attr_init(&attr);
-      pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
       const int rc = pthread_create(
           &id, &attr,
           [](void* p) -> void* {
@@ -100,9 +126,17 @@ class Pool {
             return nullptr;
           },
           this);
-      pthread_attr_destroy(&attr);
-      if (rc != 0) return;  // out of threads: whoever exists does the work
+      if (rc == 0)
+        ++started_;
+      else
+        most_ = started_;
     }
+    pthread_attr_destroy(&attr);
+    if (started_ < wanted)
+      OPSNN_LOG(kWarn,
+                "threads: got %d, allowed here: %lld (limits on address space and processes, ulimit -v and "
+                "-u); so many compute",
+                wanted + 1, static_cast<long long>(started_ + 1));
   }
 
   // Each sleeper is woken once, by whoever takes it off the count: while it is on its way, further jobs do
@@ -184,7 +218,8 @@ class Pool {
   }
 
   std::atomic<bool> busy_{false};
-  int64_t started_ = 0;  // guarded by busy_
+  int64_t started_ = 0;       // guarded by busy_
+  int64_t most_ = INT64_MAX;  // workers that there is room for; guarded by busy_
   // The job; written before the gate opens, read by those who entered.
   FunctionRef<void(int64_t, int)>* fn_ = nullptr;
   int64_t n_ = 0, grain_ = 1;

@@ -2,16 +2,19 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/cpu_count.h"
 #include "base/pool_awake.h"
 
@@ -189,6 +192,27 @@ TEST(CpuCount, AffinityIsCounted) {
   EXPECT_EQ(AllowedCpus(), 1);
   sched_setaffinity(0, sizeof saved, &saved);
 }
+
+// Sanitizers need more address space than such a limit leaves.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(Parallel, ManyThreadsLeaveRoomInASmallAddressSpace) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const rlimit limit = {size_t{1} << 30, size_t{1} << 30};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(1);
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);  // it says how many threads there are
+    SetNumThreads(4096);
+    std::atomic<int64_t> sum{0};
+    ParallelFor(100000, [&](int64_t i, int) { sum += i; });
+    if (sum != int64_t{99999} * 50000) _exit(3);
+    const AlignedBuffer big(size_t{256} << 20);
+    _exit(big ? 0 : 4);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+#endif
 
 class FakeCgroups {
  public:

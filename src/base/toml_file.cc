@@ -22,13 +22,23 @@ std::string ValueText(const toml::node& node) {
   return joined;
 }
 
+TomlEntry::Form FormOf(const toml::node& node) {
+  if (node.is_table()) return TomlEntry::Form::kNested;
+  const auto* list = node.as_array();
+  if (!list) return TomlEntry::Form::kScalar;
+  for (const toml::node& item : *list)
+    if (item.is_array() || item.is_table()) return TomlEntry::Form::kNested;
+  return TomlEntry::Form::kList;
+}
+
 void Flatten(const toml::table& table, const std::string& prefix, std::vector<TomlEntry>& out) {
   for (auto&& [key, node] : table) {
     const std::string name = prefix + std::string(key.str());
-    if (const auto* child = node.as_table()) {
+    const auto* child = node.as_table();
+    if (child && !child->empty()) {
       Flatten(*child, name + ".", out);
     } else {
-      out.push_back({name, ValueText(node)});
+      out.push_back({name, ValueText(node), FormOf(node)});
     }
   }
 }
@@ -44,8 +54,8 @@ Result<std::vector<TomlEntry>> ParseToml(std::string_view text, const std::strin
     return InvalidArgument(
         "%s: line %u, column %u: %s", name.c_str(), static_cast<unsigned>(e.source().begin.line),
         static_cast<unsigned>(e.source().begin.column), std::string(e.description()).c_str());
-  } catch (const std::exception& e) {
-    return InvalidArgument("%s: %s", name.c_str(), e.what());
+  } catch (const std::exception&) {  // of the standard library: there is no memory
+    return Errorf(Code::kRuntime, "%s: no memory to read the file", name.c_str());
   }
 }
 

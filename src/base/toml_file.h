@@ -2,6 +2,7 @@
 #ifndef OPSNN_BASE_TOML_FILE_H_
 #define OPSNN_BASE_TOML_FILE_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,9 +12,11 @@
 namespace opsnn {
 
 struct TomlEntry {
-  std::string key;  // "table.key" inside a table
+  enum class Form : uint8_t { kScalar, kList, kNested };  // kNested: lists in a list, or a table without keys
+  std::string key;                                        // "table.key" inside a table
   std::string
       value;  // strings bare, arrays joined by commas, booleans as true/false, numbers as written in C
+  Form form = Form::kScalar;
 };
 
 // In the order of the file's keys (sorted). Syntax errors name file, line and column.
