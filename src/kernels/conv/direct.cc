@@ -1,10 +1,12 @@
 // Driver of the direct convolution: cuts the output into chunks of rows, rows into register tiles.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <cstring>
 
 #include "base/parallel.h"
+#include "base/work_range.h"
 #include "kernels/conv/act_pass.h"
 #include "kernels/conv/finish.h"
 #include "kernels/conv/segments.h"
@@ -52,17 +54,30 @@ struct TileGeometry {
 
 constexpr int64_t StepFloats(Step s) { return s == Step::kBlock ? kC0 : s == Step::kTwo ? 2 : 1; }
 
+// Rows [begin, end) of the phase grid, counted through all images.
+struct RowRange {
+  int64_t begin = 0, end = 0;
+  bool operator==(const RowRange&) const = default;
+};
+
 // What one task works with; kept by the thread between tasks so that nothing is allocated in the long run.
 struct TaskState {
+  struct Key {  // what the tiles were made for
+    uint64_t run = 0;
+    size_t phase = 0;
+    RowRange rows;
+    int blocks = 0;
+    bool operator==(const Key&) const = default;
+  } made_for;
   std::vector<TileGeometry> tiles;
   std::vector<int64_t> offsets;
   std::vector<uint32_t> masks, column_masks;
 };
 
-// Rows [begin, end) of the phase grid, counted through all images.
-struct RowRange {
-  int64_t begin = 0, end = 0;
-};
+uint64_t NextRun() {
+  static std::atomic<uint64_t> runs{0};
+  return runs.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 // Activations that the tile does not apply itself, on what it stored.
 void ActOnTile(const TileArgs& t, int blocks) {
@@ -123,9 +138,15 @@ class DirectRun {
   size_t SegmentClass(const OcGroup& g) const { return plan_.variant == Variant::kGrouped ? g.group : 0; }
   void MakeSegments();
   bool SharesGroups(int threads) const;
+  void ShareGroups(int threads) const;
   void RunTask(RowRange rows, size_t group_begin, size_t group_end) const;
   // Phases [ph0, ph1), which share their tiles, times groups [g0, g1), which have equally many blocks.
   void RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const;
+  // One group in some rows. `after`: the group whose weights are fetched meanwhile, or null.
+  void RunGroup(const TaskState& state, size_t phase, const OcGroup& g, const float* x,
+                const OcGroup* after) const;
+  int64_t GroupFloats(size_t phase, const OcGroup& g) const;
+  const TaskState& Tiles(size_t phase, RowRange rows, int blocks) const;
   const float* CopyPadded(RowRange rows) const;
   void MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskState* state) const;
   void MakeRowTiles(RowRange rows, int blocks, TaskState* state) const;
@@ -139,6 +160,7 @@ class DirectRun {
                const float* x, const float* next = nullptr, int64_t next_floats = 0) const;
   void Finish(RowRange rows, size_t group_begin, size_t group_end) const;
 
+  const uint64_t run_ = NextRun();
   const ConvPlan& plan_;
   const ConvShape& s_;
   const ConvArgs& args_;
@@ -188,16 +210,7 @@ void DirectRun::Run() {
   const int64_t total_rows = first_layer() ? s_.oh : s_.n * rows_;
   const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
   const int threads = ThreadsAvailable();
-  if (SharesGroups(threads)) {
-    const int64_t per_chunk = RowsPerTask(total_rows, RowBytes(), 1);
-    const int64_t parts = std::min(groups, threads * kTasksPerThread);
-    ParallelFor(parts, [&](int64_t part, int) {
-      for (int64_t row = 0; row < total_rows; row += per_chunk)
-        RunTask({row, std::min(row + per_chunk, total_rows)}, static_cast<size_t>(groups * part / parts),
-                static_cast<size_t>(groups * (part + 1) / parts));
-    });
-    return;
-  }
+  if (SharesGroups(threads)) return ShareGroups(threads);
   const int64_t per_task = first_layer() ? row_rounds_ : RowsPerTask(total_rows, RowBytes(), threads);
   const int64_t row_tasks = CeilDiv(total_rows, per_task) * (first_layer() ? s_.n : 1);
   // Few rows (small images): also split the output groups.
@@ -213,6 +226,36 @@ void DirectRun::Run() {
                         image_base + std::min((chunk + 1) * per_task, total_rows)};
     RunTask(rows, static_cast<size_t>(groups * part / splits),
             static_cast<size_t>(groups * (part + 1) / splits));
+  });
+}
+
+// Every thread owns a range of output groups, so that it knows which weights it needs next and can have them
+// fetched; one that is done helps at the far end of the other ranges.
+void DirectRun::ShareGroups(int threads) const {
+  const int64_t total_rows = s_.n * rows_, per_chunk = RowsPerTask(total_rows, RowBytes(), 1);
+  const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
+  std::vector<WorkRange> ranges(static_cast<size_t>(threads));
+  for (int64_t t = 0; t < threads; ++t)
+    ranges[static_cast<size_t>(t)].Set(groups * t / threads, groups * (t + 1) / threads);
+  const auto run = [&](int64_t group, bool more) {
+    const auto g = static_cast<size_t>(group);
+    const OcGroup* after = more ? &plan_.oc_groups[g + 1] : nullptr;
+    for (int64_t row = 0; row < total_rows; row += per_chunk) {
+      const RowRange rows{row, std::min(row + per_chunk, total_rows)};
+      const bool last = rows.end == total_rows;
+      for (size_t ph = 0; ph < plan_.phases.size(); ++ph) {
+        RunGroup(Tiles(ph, rows, plan_.oc_groups[g].blocks), ph, plan_.oc_groups[g], ops_.x,
+                 last ? after : nullptr);
+      }
+      Finish(rows, g, g + 1);
+    }
+  };
+  ParallelFor(threads, [&](int64_t own, int) {
+    int64_t g;
+    bool more;
+    while (ranges[static_cast<size_t>(own)].TakeFirst(&g, &more)) run(g, more);
+    for (int64_t t = 1; t < threads; ++t)
+      while (ranges[static_cast<size_t>((own + t) % threads)].TakeLast(&g)) run(g, false);
   });
 }
 
@@ -232,12 +275,9 @@ void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) con
 }
 
 void DirectRun::RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const {
-  thread_local TaskState state;
-  const Phase& phase = plan_.phases[ph0];
-  MakeTiles(phase, rows, plan_.oc_groups[g0].blocks, &state);
   const OcGroup& first = plan_.oc_groups[g0];
-  const int64_t group_floats =
-      (first.c_end - first.c_begin) * static_cast<int64_t>(phase.taps.size()) * first.blocks * kC0;
+  const TaskState& state = Tiles(ph0, rows, first.blocks);
+  const int64_t group_floats = GroupFloats(ph0, first);
   const int64_t weight_bytes = group_floats * static_cast<int64_t>((g1 - g0) * (ph1 - ph0) * sizeof(float));
   if (weight_bytes <= kResidentWeightBytes) {
     for (const TileGeometry& tile : state.tiles)
@@ -245,18 +285,36 @@ void DirectRun::RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size
         for (size_t g = g0; g < g1; ++g) RunTile(tile, state, ph, plan_.oc_groups[g], x);
     return;
   }
+  for (size_t ph = ph0; ph < ph1; ++ph)
+    for (size_t g = g0; g < g1; ++g)
+      RunGroup(state, ph, plan_.oc_groups[g], x, g + 1 < g1 ? &plan_.oc_groups[g + 1] : nullptr);
+}
+
+int64_t DirectRun::GroupFloats(size_t phase, const OcGroup& g) const {
+  return (g.c_end - g.c_begin) * static_cast<int64_t>(plan_.phases[phase].taps.size()) * g.blocks * kC0;
+}
+
+const TaskState& DirectRun::Tiles(size_t phase, RowRange rows, int blocks) const {
+  thread_local TaskState state;
+  const TaskState::Key key{run_, phase, rows, blocks};
+  if (state.made_for != key) {
+    MakeTiles(plan_.phases[phase], rows, blocks, &state);
+    state.made_for = key;
+  }
+  return state;
+}
+
+void DirectRun::RunGroup(const TaskState& state, size_t phase, const OcGroup& g, const float* x,
+                         const OcGroup* after) const {
   int64_t num_tiles = 0;
   for (const TileGeometry& tile : state.tiles) num_tiles += tile.repeat;
-  for (size_t ph = ph0; ph < ph1; ++ph) {
-    for (size_t g = g0; g < g1; ++g) {
-      // Each tile asks for its share of the next group's weights, which come from memory once.
-      const float* next = g + 1 < g1 ? args_.weights + plan_.oc_groups[g + 1].weight_offset[ph] : nullptr;
-      for (const TileGeometry& tile : state.tiles) {
-        const int64_t share = next ? group_floats * tile.repeat / num_tiles : 0;
-        RunTile(tile, state, ph, plan_.oc_groups[g], x, next, share);
-        if (next) next += share;
-      }
-    }
+  // Each tile asks for its share of the weights to come, which arrive from memory once.
+  const float* next = after ? args_.weights + after->weight_offset[phase] : nullptr;
+  const int64_t next_floats = after ? GroupFloats(phase, *after) : 0;
+  for (const TileGeometry& tile : state.tiles) {
+    const int64_t share = next ? next_floats * tile.repeat / num_tiles : 0;
+    RunTile(tile, state, phase, g, x, next, share);
+    if (next) next += share;
   }
 }
 
