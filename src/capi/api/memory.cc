@@ -361,7 +361,6 @@ OPSNN_ACL_API aclError aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* 
 }
 
 // ---- data buffers and scalar conversions
-// -------------------------------------------------------------------
 namespace {
 struct DataBuffer {
   std::atomic<void*> data;

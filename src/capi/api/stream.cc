@@ -332,7 +332,6 @@ OPSNN_ACL_API aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrt
 }
 
 // ---- callbacks
-// ---------------------------------------------------------------------------------------------
 OPSNN_ACL_API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args) {
   if (!fn) return Fail("aclrtLaunchHostFunc", ACL_ERROR_INVALID_PARAM, "fn is null");
   std::shared_ptr<Stream> s;
