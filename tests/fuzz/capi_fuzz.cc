@@ -12,32 +12,12 @@
 #include "capi/function.h"
 #include "capi/listing.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/source.h"
 
 namespace opsnn::fuzz {
 namespace {
 
 constexpr size_t kBlock = 16384;
-
-// Numbers from the input; 0 when it is used up.
-class Source {
- public:
-  Source(const uint8_t* data, size_t size) : p_(data), end_(data + size) {}
-  uint8_t Byte() { return p_ < end_ ? *p_++ : 0; }
-  // Mostly the first choices.
-  size_t Choice(size_t n) { return Byte() % n; }
-  int64_t Small() {
-    const uint8_t b = Byte();
-    return b < 200 ? b % 5 : static_cast<int8_t>(b) * (b & 1 ? 1 : 1000003);
-  }
-  double Real() {
-    static constexpr double kValues[] = {0, 1, 0.5, -1, 1e-5, 2, 1e30, -1e-30, 3.5, 0.0 / 1};
-    return kValues[Choice(std::size(kValues))];
-  }
-
- private:
-  const uint8_t* p_;
-  const uint8_t* end_;
-};
 
 class Call {
  public:

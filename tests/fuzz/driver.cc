@@ -1,6 +1,8 @@
 // usage: fuzz_NAME [--ms N] [--seed S] | fuzz_NAME FILE...
 // Mutates the target's seeds for N milliseconds, or runs the files. An input that kills the process is left
 // in fuzz_NAME.crash in the working directory.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -29,9 +31,14 @@ extern "C" void OnCrash(int signal) {
   std::raise(signal);
 }
 
+// No input may take longer: what waits for ever ends as SIGALRM does.
+constexpr unsigned kMostSeconds = 120;
+
 void RunOne(const std::string& input) {
   current = &input;
+  alarm(kMostSeconds);
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  alarm(0);
   current = nullptr;
 }
 
@@ -100,7 +107,7 @@ void Require(bool holds, const char* what, const std::string& detail) {
 int main(int argc, char** argv) {
   using namespace opsnn::fuzz;  // NOLINT: the program is this namespace
   crash_file = std::string(argv[0]).substr(std::string(argv[0]).rfind('/') + 1) + ".crash";
-  for (int s : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) std::signal(s, OnCrash);
+  for (int s : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM}) std::signal(s, OnCrash);
   int milliseconds = 2000;
   uint64_t seed = 1;
   bool files = false;
