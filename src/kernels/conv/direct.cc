@@ -15,6 +15,7 @@
 namespace opsnn::conv {
 namespace {
 
+constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kSlack = 2 * kMaxPixels;  // floats that a row tile may read behind a row
 
 // Packed weights up to this size stay in L2 beside a chunk of the input, so that all output groups may visit
@@ -113,11 +114,15 @@ class DirectRun {
 
  private:
   bool first_layer() const { return plan_.variant == Variant::kFirstLayer; }
-  // Bytes that one row of work reads and writes.
+  // Bytes of cache that one row of work wants: what it reads and, where weights stay beside it, what it
+  // writes. Streamed weights pass over the whole chunk group by group, and output is written but once.
   int64_t RowBytes() const {
-    const int64_t in = first_layer() ? s_.c * s_.w : in_blocks_ * kC0 * s_.w;
-    return (in * plan_.in_step_h + blocks_ * kC0 * s_.ow * plan_.out_step_h) *
-           static_cast<int64_t>(sizeof(float));
+    if (first_layer()) return (s_.c * s_.w * s_.sh + blocks_ * kC0 * s_.ow) * kFloatBytes;
+    const int64_t in = in_blocks_ * kC0 * s_.w * plan_.in_step_h;
+    const int64_t out = blocks_ * kC0 * s_.ow * plan_.out_step_h;
+    if (plan_.packed_floats * kFloatBytes <= kResidentWeightBytes) return (in + out) * kFloatBytes;
+    // Strides beyond the kernel skip rows and columns.
+    return in * std::min(s_.kh, s_.sh) * std::min(s_.kw, s_.sw) / (s_.sh * s_.sw) * kFloatBytes;
   }
   // Row tiles need pixels that are neighbours in input and output alike and never at a border.
   Step ChooseStep() const {
