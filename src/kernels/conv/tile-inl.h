@@ -91,6 +91,13 @@ void Tile(const TileArgs& t) {
       for (int64_t at = 0; at < prefetch_bytes; at += kLineBytes)
         __builtin_prefetch(prefetch + at, 0, 2);  // to L2
       prefetch += prefetch_bytes;
+      // The channels after these lie a plane away, where no hardware prefetcher looks.
+      if constexpr (kStep == kC0 || kTable) {
+        const float* ahead = x + segments[s + 1 < num_segments ? s + 1 : s].offset;
+        if constexpr (kTable) ahead += pixel_offset[0];
+#pragma GCC unroll 32
+        for (int p = 0; p < P; ++p) __builtin_prefetch(ahead + p * kDistance);
+      }
       if (!kTable || (in_row && mask == ~0u)) {
         if constexpr (kTable) base += pixel_offset[0];
         for (int i = 0; i < seg.len; ++i, w += kBlocks * kC0) {
