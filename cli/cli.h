@@ -27,30 +27,52 @@ struct Target {
   std::map<std::string, std::string> operator_args;
   std::string dtype = "f32", epilogue;
   std::string fusion, policy, passes_off;  // empty: what the knobs say
-  int threads = 0;
-  bool has_threads = false;
+  int threads = 0;                         // 0: not given
   uint64_t seed = 0;
 
   // Adds the positional and every option; `operators` allows operator targets.
   void AddTo(CLI::App& app, bool operators);
   bool IsModel() const;
   // Applies threads, loads the model or builds the operator's. `fusion` overrides the option where given.
-  Result<opsnn::Model> Load(const char* fusion_override = nullptr) const;
-  // Feeds from the .npy files, random ones for the rest.
+  // plan_only: large weights of an operator need no values.
+  Result<opsnn::Model> Load(const char* fusion_override = nullptr, bool plan_only = false) const;
+  // Feeds from the .npy files, random ones for the rest. Dims that nobody gives are 1, and a note says so.
   Result<opsnn::Feeds> MakeFeeds(const opsnn::Model& model) const;
+  // For planning: dims of every input, and the tensors that --input gives.
+  Status PlanInputs(const opsnn::Model& model, opsnn::Shapes* shapes, opsnn::Feeds* given) const;
+  std::string Describe() const;  // path, or "matmul m=128 n=768 k=3072 +bias+gelu"
+
+ private:
   // The --shape options, checked against the model's inputs.
   Result<opsnn::Shapes> MakeShapes(const opsnn::Model& model) const;
-  // Dims of every input for planning: --shape, else the .npy files, else the model's with 1 for unknown dims.
-  Result<opsnn::Shapes> PlanShapes(const opsnn::Model& model) const;
-  std::string Describe() const;  // path, or "matmul m=128 n=768 k=3072 +bias+gelu"
+  // The --input options, which must agree with `shapes`.
+  Result<opsnn::Feeds> ReadInputs(const opsnn::Model& model, const opsnn::Shapes& shapes) const;
 };
 
 // "1,3,640,640" -> dims; the error names `what`.
 Result<std::vector<int64_t>> ParseInts(const std::string& text, const std::string& what);
 
+// "a,b" -> parts; an empty part is an error that names `what` and says what it should be, `part`.
+Result<std::vector<std::string>> ParseList(const std::string& text, const std::string& what,
+                                           const std::string& part);
+
+// ---- option values; the error says what was got and what is allowed
+CLI::Validator IntIn(uint64_t lo, uint64_t hi);
+CLI::Validator NumberIn(double lo, double hi);
+CLI::Validator OneOf(std::vector<std::string> words);
+CLI::Validator NotEmpty(const std::string& allowed);
+// A flag that takes no value.
+CLI::Option* AddFlag(CLI::App& app, const std::string& name, bool& value, const std::string& help);
+// What CLI11 complains of, in the words of this tool.
+std::string ParseErrorText(const CLI::ParseError& e);
+
 // Control characters, which names from a file may hold, as \xNN: an error stays one line.
 std::string OneLine(const std::string& text);
 void PrintJson(const Json& json);
+bool JsonWasPrinted();
+// Something the user should know, on standard error; results in JSON list it too.
+void Note(const std::string& text);
+const std::vector<std::string>& Notes();
 double Median(std::vector<double> v);
 Json ToJson(const opsnn::plan::Decision& d);
 

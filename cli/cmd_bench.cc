@@ -45,9 +45,9 @@ void AddBench(CLI::App& app, Run& run) {
   auto runs = std::make_shared<int>(15), top = std::make_shared<int>(0);
   auto json = std::make_shared<bool>(false);
   target->AddTo(*cmd, true);
-  cmd->add_option("--runs", *runs, "Timed runs of each form")->check(CLI::Range(1, 100000));
-  cmd->add_option("--top", *top, "Also list the N hottest nodes")->check(CLI::Range(0, 100000));
-  cmd->add_flag("--json", *json, "Print JSON");
+  cmd->add_option("--runs", *runs, "Timed runs of each form")->check(IntIn(1, 100000));
+  cmd->add_option("--top", *top, "Also list the N hottest nodes")->check(IntIn(0, 100000));
+  AddFlag(*cmd, "--json", *json, "Print JSON");
   cmd->callback([&run, target, runs, top, json] {
     run = [target, runs, top, json]() -> Status {
       auto fused = target->Load();
@@ -85,7 +85,8 @@ void AddBench(CLI::App& app, Run& run) {
                    {"bytes_moved", stats.bytes_moved},
                    {"weight_bytes", stats.weight_bytes},
                    {"nodes_imported", stats.nodes_imported},
-                   {"nodes_run", stats.nodes_run}});
+                   {"nodes_run", stats.nodes_run},
+                   {"notes", Notes()}});
         return opsnn::OkStatus();
       }
       std::printf("%s, %d thread%s, %d runs in turns\n", target->Describe().c_str(), threads,

@@ -60,13 +60,14 @@ Result<Figures> CompareFiles(const fs::path& a, const fs::path& b, double tolera
 Result<std::vector<std::pair<fs::path, fs::path>>> Pairs(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::is_directory(a, error) != fs::is_directory(b, error))
-    return Status(opsnn::Code::kInvalid, "compare: give two files or two folders, not one of each");
+    return Status(opsnn::Code::kInvalid,
+                  "compare: got one of each, a file and a folder; allowed: two files or two folders");
   if (!fs::is_directory(a, error)) return std::vector{std::pair{fs::path(a), fs::path(b)}};
   std::vector<std::pair<fs::path, fs::path>> pairs;
-  for (const auto& entry : fs::directory_iterator(a, error)) {
-    if (entry.path().extension() == ".npy")
-      pairs.emplace_back(entry.path(), fs::path(b) / entry.path().filename());
+  for (fs::directory_iterator it(a, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".npy") pairs.emplace_back(it->path(), fs::path(b) / it->path().filename());
   }
+  if (error) return Status(opsnn::Code::kInvalid, a + ": cannot be read (" + error.message() + ")");
   if (pairs.empty()) return Status(opsnn::Code::kInvalid, a + ": there are no .npy files in this folder");
   std::sort(pairs.begin(), pairs.end());
   return pairs;
@@ -106,12 +107,14 @@ void AddCompare(CLI::App& app, Run& run) {
   auto a = std::make_shared<std::string>(), b = std::make_shared<std::string>();
   auto tolerance = std::make_shared<double>(1e-4);
   auto json = std::make_shared<bool>(false);
-  cmd->add_option("A", *a, "A file, or a folder such as run --output writes")->required();
-  cmd->add_option("B", *b, "What A is compared with")->required();
+  cmd->add_option("A", *a, "A file, or a folder such as run --output writes")
+      ->required()
+      ->check(NotEmpty("a file or a folder"));
+  cmd->add_option("B", *b, "What A is compared with")->required()->check(NotEmpty("a file or a folder"));
   cmd->add_option("--tolerance", *tolerance,
                   "Largest error allowed, as a share of the largest magnitude in B (default 1e-4)")
-      ->check(CLI::Range(0.0, 1.0));
-  cmd->add_flag("--json", *json, "Print JSON");
+      ->check(NumberIn(0, 1));
+  AddFlag(*cmd, "--json", *json, "Print JSON");
   cmd->callback([&run, a, b, tolerance, json] {
     run = [a, b, tolerance, json]() -> Status { return RunCompare(*a, *b, *tolerance, *json); };
   });

@@ -47,22 +47,17 @@ void AddExplain(CLI::App& app, Run& run) {
   auto profile = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false), graph = std::make_shared<bool>(false);
   target->AddTo(*cmd, true);
-  cmd->add_option("--profile", *profile, "Device profile to ask, e.g. host, Ascend910B1");
-  cmd->add_flag("--graph", *graph, "Print the optimised graph as well");
-  cmd->add_flag("--json", *json, "Print JSON");
+  cmd->add_option("--profile", *profile, "Device profile to ask, e.g. host, Ascend910B1")
+      ->check(NotEmpty("the name of a device profile"));
+  AddFlag(*cmd, "--graph", *graph, "Print the optimised graph as well");
+  AddFlag(*cmd, "--json", *json, "Print JSON");
   cmd->callback([&run, target, profile, json, graph] {
     run = [target, profile, json, graph]() -> Status {
-      auto model = target->Load();
+      auto model = target->Load(nullptr, true);
       if (!model.ok()) return model.status();
-      auto planned = target->PlanShapes(*model);
-      if (!planned.ok()) return planned.status();
-      const opsnn::Shapes& shapes = *planned;
+      opsnn::Shapes shapes;
       opsnn::Feeds values;  // shapes may be computed from them
-      if (!target->inputs.empty()) {
-        auto feeds = target->MakeFeeds(*model);
-        if (!feeds.ok()) return feeds.status();
-        values = std::move(*feeds);
-      }
+      if (Status s = target->PlanInputs(*model, &shapes, &values); !s.ok()) return s;
       auto decisions = model->Explain(shapes, *profile, values);
       if (!decisions.ok()) return decisions.status();
       if (*json) {

@@ -9,8 +9,8 @@ void AddInfo(CLI::App& app, Run& run) {
   auto* cmd =
       app.add_subcommand("info", "Version, instruction set, threads, caches, device profile and knobs");
   auto json = std::make_shared<bool>(false), measure = std::make_shared<bool>(false);
-  cmd->add_flag("--json", *json, "Print JSON");
-  cmd->add_flag("--measure", *measure, "Also measure FMA and copy rates (once per machine)");
+  AddFlag(*cmd, "--json", *json, "Print JSON");
+  AddFlag(*cmd, "--measure", *measure, "Also measure FMA and copy rates (once per machine)");
   cmd->callback([&run, json, measure] {
     run = [json, measure]() -> Status {
       const opsnn::SystemInfo info = opsnn::GetSystemInfo(*measure);
@@ -27,6 +27,7 @@ void AddInfo(CLI::App& app, Run& run) {
                    {"profile", info.profile},
                    {"fma_gflops", info.fma_gflops},
                    {"copy_gbps", info.copy_gbps},
+                   {"config_file", info.config_file.empty() ? Json() : Json(info.config_file)},
                    {"knobs", knobs}});
         return opsnn::OkStatus();
       }
@@ -38,6 +39,9 @@ void AddInfo(CLI::App& app, Run& run) {
       if (info.fma_gflops > 0)
         std::printf("  measured %.0f GFLOP/s f32, copy %.1f GB/s, one core\n", info.fma_gflops,
                     info.copy_gbps);
+      std::printf("  config   %s\n", info.config_file.empty()
+                                         ? "none (neither ./opsnn.toml nor ~/.config/opsnn.toml)"
+                                         : info.config_file.c_str());
       std::printf("knobs\n");
       for (const auto& k : opsnn::ListOptions()) {
         std::printf("  %-18s %-10s %-24s %s; allowed: %s (%s)\n", k.key.c_str(),

@@ -22,8 +22,9 @@ void AddOps(CLI::App& app, Run& run) {
   auto* cmd = app.add_subcommand("ops", "The operators and C functions, with their element types");
   auto name = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  cmd->add_option("NAME", *name, "Only operators or functions whose name contains this");
-  cmd->add_flag("--json", *json, "Print JSON");
+  cmd->add_option("NAME", *name, "Only operators or functions whose name contains this")
+      ->check(NotEmpty("a part of a name"));
+  AddFlag(*cmd, "--json", *json, "Print JSON");
   cmd->callback([&run, name, json] {
     run = [name, json]() -> Status {
       Json list = Json::array();
@@ -36,6 +37,9 @@ void AddOps(CLI::App& app, Run& run) {
           list.push_back({{"api", o.api}, {"operator", o.op}, {"status", o.status}, {"dtypes", o.dtypes}});
           continue;
         }
+        if (shown == 1)
+          std::printf("%-40s %-24s %-12s %s\n", "C function", "operator", "status",
+                      "element types of the first input");
         std::string dtypes;
         for (const auto& d : o.dtypes) dtypes += (dtypes.empty() ? "" : " ") + d;
         std::printf("%-40s %-24s %-12s %s\n", o.api.empty() ? "-" : o.api.c_str(),
@@ -43,7 +47,10 @@ void AddOps(CLI::App& app, Run& run) {
         if ((o.op == *name || o.api == *name) && !o.doc.empty()) std::printf("    %s\n", o.doc.c_str());
       }
       if (shown == 0 && !name->empty())
-        return Status(opsnn::Code::kInvalid, "ops: no operator or function contains \"" + *name + "\"");
+        return Status(opsnn::Code::kInvalid,
+                      "ops: got \"" + *name +
+                          "\", which no operator or function contains; ops without a name "
+                          "lists all");
       if (*json)
         PrintJson(list);
       else

@@ -31,8 +31,9 @@ void AddRun(CLI::App& app, Run& run) {
   auto json = std::make_shared<bool>(false);
   target->AddTo(*cmd, false);
   cmd->add_option("--output", *output,
-                  "Folder for the outputs (made if it does not exist); none are written without it");
-  cmd->add_flag("--json", *json, "Print JSON");
+                  "Folder for the outputs (made if it does not exist); none are written without it")
+      ->check(NotEmpty("the name of a folder"));
+  AddFlag(*cmd, "--json", *json, "Print JSON");
   cmd->callback([&run, target, output, json] {
     run = [target, output, json]() -> Status {
       auto model = target->Load();
@@ -42,7 +43,8 @@ void AddRun(CLI::App& app, Run& run) {
       if (!output->empty()) {
         std::error_code error;
         std::filesystem::create_directories(*output, error);
-        if (!std::filesystem::is_directory(*output)) {
+        std::error_code ignored;
+        if (!std::filesystem::is_directory(*output, ignored)) {
           return Status(opsnn::Code::kInvalid,
                         "--output: cannot make folder " + *output +
                             (error ? " (" + error.message() + ")" : " (a file of that name exists)"));
@@ -77,7 +79,7 @@ void AddRun(CLI::App& app, Run& run) {
                       file.empty() ? "" : " -> ", file.c_str());
         }
       }
-      if (*json) PrintJson({{"model", target->name}, {"outputs", list}});
+      if (*json) PrintJson({{"model", target->name}, {"outputs", list}, {"notes", Notes()}});
       return opsnn::OkStatus();
     };
   });

@@ -14,8 +14,9 @@ void AddSelftest(CLI::App& app, Run& run) {
       app.add_subcommand("selftest", "Run and verify a small convolution model through the whole path");
   auto keep = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  cmd->add_option("--keep-model", *keep, "Also write the model to this ONNX file; its folder must exist");
-  cmd->add_flag("--json", *json, "Print JSON");
+  cmd->add_option("--keep-model", *keep, "Also write the model to this ONNX file; its folder must exist")
+      ->check(NotEmpty("the name of a file"));
+  AddFlag(*cmd, "--json", *json, "Print JSON");
   cmd->callback([&run, keep, json] {
     run = [keep, json]() -> Status {
       const std::string bytes = opsnn::SelftestModel();

@@ -60,6 +60,7 @@ Json ToJson(const opsnn::VerifyReport& r, bool ok, bool all) {
               {"first_bad", r.first_bad.empty() ? Json() : Json(r.first_bad)},
               {"first_difference", r.first_difference.empty() ? Json() : Json(r.first_difference)},
               {"guilty_pass", r.guilty_pass.empty() ? Json() : Json(r.guilty_pass)}};
+  out["notes"] = Notes();
   if (all) {
     for (const auto& c : r.checks) out["checks"].push_back(ToJson(c));
   }
@@ -92,9 +93,9 @@ void AddVerify(CLI::App& app, Run& run) {
   auto target = std::make_shared<Target>();
   auto flags = std::make_shared<Flags>();
   target->AddTo(*cmd, true);
-  cmd->add_flag("--all", flags->all, "List every value, not only the worst");
-  cmd->add_flag("--strict", flags->strict, "Fail where a value has no reference to be checked against");
-  cmd->add_flag("--json", flags->json, "Print JSON");
+  AddFlag(*cmd, "--all", flags->all, "List every value, not only the worst");
+  AddFlag(*cmd, "--strict", flags->strict, "Fail where a value has no reference to be checked against");
+  AddFlag(*cmd, "--json", flags->json, "Print JSON");
   cmd->callback([&run, target, flags] {
     run = [target, flags]() -> Status {
       auto model = target->Load();

@@ -18,12 +18,26 @@ Result<std::vector<int64_t>> ParseInts(const std::string& text, const std::strin
     const long long v = std::strtoll(part.c_str(), &end, 10);
     if (part.empty() || *end != '\0' || errno != 0) {
       return Status(opsnn::Code::kInvalid,
-                    what + ": \"" + text + "\" is not a list of integers like 1,3,640,640");
+                    what + ": got \"" + text + "\"; allowed: integers separated by commas, 1,3,640,640");
     }
     values.push_back(v);
     at = comma + 1;
   }
   return values;
+}
+
+Result<std::vector<std::string>> ParseList(const std::string& text, const std::string& what,
+                                           const std::string& part) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    if (comma == at)
+      return Status(opsnn::Code::kInvalid,
+                    what + ": got \"" + text + "\"; allowed: " + part + " separated by commas, none empty");
+    parts.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return parts;
 }
 
 std::string OneLine(const std::string& text) {
@@ -40,10 +54,29 @@ std::string OneLine(const std::string& text) {
   return out;
 }
 
+namespace {
+
+bool json_was_printed = false;
+std::vector<std::string> notes;
+
+}  // namespace
+
 // Names from a file need not be UTF-8.
 void PrintJson(const Json& json) {
+  json_was_printed = true;
   std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
+
+bool JsonWasPrinted() { return json_was_printed; }
+
+void Note(const std::string& text) {
+  for (const std::string& n : notes)
+    if (n == text) return;
+  notes.push_back(text);
+  std::fprintf(stderr, "opsnn: note: %s\n", OneLine(text).c_str());
+}
+
+const std::vector<std::string>& Notes() { return notes; }
 
 double Median(std::vector<double> v) {
   if (v.empty()) return 0;

@@ -1,5 +1,6 @@
+#include <unistd.h>
+
 #include <algorithm>
-#include <filesystem>
 
 #include "cli/cli.h"
 #include "opsnn/system.h"
@@ -22,28 +23,50 @@ constexpr Argument kOperatorArguments[] = {
     {"pad", "Pads on both sides, or all of them"},
     {"dilation", "Dilations"},
     {"groups", "Channel groups"},
-    {"kernel", "Window of a pool, 3,3"},
+    {"kernel", "Window of a pool, 3,3; one number is for every dim"},
     {"axis", "Axis of a row operator"},
     {"perm", "Permutation of a transpose"},
 };
 
-// "NAME=VALUE"; the name may hold '=' only if the value does not.
-Result<std::pair<std::string, std::string>> SplitPair(const std::string& text, const std::string& option) {
-  const size_t eq = text.rfind('=');
-  if (eq == std::string::npos || eq == 0 || eq + 1 == text.size()) {
-    return Status(opsnn::Code::kInvalid, option + ": got \"" + text + "\", expected NAME=VALUE");
-  }
-  return std::make_pair(text.substr(0, eq), text.substr(eq + 1));
+std::string DimsText(const std::vector<int64_t>& dims) {
+  std::string s;
+  for (int64_t d : dims) s += (s.empty() ? "" : ",") + std::to_string(d);
+  return s;
 }
 
-std::vector<std::string> SplitList(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at < text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    if (comma > at) parts.push_back(text.substr(at, comma - at));
-    at = comma + 1;
+const opsnn::ValueInfo* FindInput(const opsnn::Model& model, const std::string& name) {
+  for (const opsnn::ValueInfo& i : model.inputs())
+    if (i.name == name) return &i;
+  return nullptr;
+}
+
+// "NAME=VALUE" with the name of an input, which may hold '=' as well as the value.
+Result<std::pair<std::string, std::string>> SplitPair(const opsnn::Model& model, const std::string& text,
+                                                      const std::string& option, const std::string& form) {
+  const size_t first = text.find('=');
+  if (first == std::string::npos || first == 0 || text.back() == '=')
+    return Status(opsnn::Code::kInvalid, option + ": got \"" + text + "\"; allowed: " + form);
+  for (size_t eq = first; eq != std::string::npos; eq = text.find('=', eq + 1))
+    if (FindInput(model, text.substr(0, eq))) return std::make_pair(text.substr(0, eq), text.substr(eq + 1));
+  std::string names;
+  for (const auto& i : model.inputs()) names += (names.empty() ? "" : ", ") + i.name;
+  return Status(opsnn::Code::kInvalid, option + ": the model has no input \"" + text.substr(0, first) +
+                                           "\"; its inputs: " + (names.empty() ? "none" : names));
+}
+
+// Dims with 1 for those that are free, which the user should know of.
+std::vector<int64_t> FillFreeDims(const opsnn::ValueInfo& v) {
+  std::vector<int64_t> dims = v.dims;
+  std::string declared, free;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const std::string name = v.dim_names[i].empty() ? "?" : v.dim_names[i];
+    declared += (i ? "," : "") + (dims[i] < 0 ? name : std::to_string(dims[i]));
+    if (dims[i] < 0) dims[i] = 1, free = "free";
   }
-  return parts;
+  if (!free.empty())
+    Note("input \"" + v.name + "\" [" + declared + "]: free dims that nobody gave are 1; --shape " + v.name +
+         "=" + DimsText(dims) + " sets them");
+  return dims;
 }
 
 }  // namespace
@@ -51,37 +74,35 @@ std::vector<std::string> SplitList(const std::string& text) {
 void Target::AddTo(CLI::App& app, bool operators) {
   app.add_option(operators ? "MODEL|OP" : "MODEL", name,
                  operators ? "An ONNX file, or an operator such as matmul" : "An ONNX file")
-      ->required();
+      ->required()
+      ->check(NotEmpty(operators ? "an ONNX file or an operator" : "an ONNX file"));
   app.add_option("--input", inputs, "NAME=FILE.npy: an input tensor (random where none is given)");
   app.add_option("--shape", shapes, "NAME=1,3,640,640: the dims of an input");
-  app.add_option("--threads", threads, "Computing threads in all, at least 1")
-      ->each([this](const std::string&) { has_threads = true; });
+  app.add_option("--threads", threads, "Computing threads in all, 1 to 4096")->check(IntIn(1, 4096));
   app.add_option("--fusion", fusion, "auto or on: the judge decides; off; force: wherever legal")
-      ->check(CLI::IsMember({"auto", "on", "off", "force"}));
+      ->check(OneOf({"auto", "on", "off", "force"}));
   app.add_option("--policy", policy, "excess: fusing may drop roundings; exact: it may not")
-      ->check(CLI::IsMember({"exact", "excess"}));
-  app.add_option("--passes-off", passes_off, "Graph passes that do not run, comma-separated");
-  app.add_option("--seed", seed, "Seed of random inputs");
+      ->check(OneOf({"exact", "excess"}));
+  app.add_option("--passes-off", passes_off, "Graph passes that do not run, comma-separated")
+      ->check(NotEmpty("names of graph passes separated by commas"));
+  app.add_option("--seed", seed, "Seed of random inputs, 0 or more")->check(IntIn(0, UINT64_MAX));
   if (!operators) return;
   auto* group = app.add_option_group("operator", "Arguments of an operator");
   for (const Argument& a : kOperatorArguments)
-    group->add_option(std::string("--") + a.name, operator_args[a.name], a.help);
+    group->add_option(std::string("--") + a.name, operator_args[a.name], a.help)
+        ->check(NotEmpty("integers separated by commas"));
   group->add_option("--dtype", dtype, "Element type: f32, f16, bf16, ...");
-  group->add_option("--epilogue", epilogue, "What follows, in order: bias,relu,gelu,silu,add,...");
+  group->add_option("--epilogue", epilogue, "What follows, in order: bias,relu,gelu,silu,add,...")
+      ->check(NotEmpty("stages separated by commas, bias,relu"));
 }
 
 bool Target::IsModel() const {
   return name.find('/') != std::string::npos || name.find('.') != std::string::npos ||
-         std::filesystem::exists(name);
+         access(name.c_str(), F_OK) == 0;
 }
 
-Result<opsnn::Model> Target::Load(const char* fusion_override) const {
-  if (has_threads) {
-    // 0 would mean "as many as there are" to the knob; as an option it is a mistake.
-    if (threads <= 0) {
-      return Status(opsnn::Code::kInvalid,
-                    "--threads: got " + std::to_string(threads) + ", allowed: 1 to 4096");
-    }
+Result<opsnn::Model> Target::Load(const char* fusion_override, bool plan_only) const {
+  if (threads > 0) {
     if (Status s = opsnn::SetOption("threads", std::to_string(threads)); !s.ok())
       return s.WithContext("--threads");
   }
@@ -93,14 +114,18 @@ Result<opsnn::Model> Target::Load(const char* fusion_override) const {
                                     : opsnn::Fusion::kAuto;
   }
   if (!policy.empty()) options.policy = policy == "exact" ? opsnn::Policy::kExact : opsnn::Policy::kExcess;
-  options.passes_off = SplitList(passes_off);
-  if (name.empty())
-    return Status(opsnn::Code::kInvalid, "the model's name is empty; give an ONNX file or an operator");
+  if (!passes_off.empty()) {
+    auto off = ParseList(passes_off, "--passes-off", "names of graph passes");
+    if (!off.ok()) return off.status();
+    options.passes_off = *off;
+  }
   if (IsModel()) {
-    for (const auto& [key, value] : operator_args) {
+    auto args = operator_args;
+    args["epilogue"] = epilogue;
+    for (const auto& [key, value] : args) {
       if (!value.empty())
-        return Status(opsnn::Code::kInvalid,
-                      "--" + key + ": is an argument of operators, and " + name + " is a model");
+        return Status(opsnn::Code::kInvalid, "--" + key + ": got \"" + value + "\" for the model " + name +
+                                                 "; allowed for operators only");
     }
     return opsnn::Model::Load(name, options);
   }
@@ -108,10 +133,15 @@ Result<opsnn::Model> Target::Load(const char* fusion_override) const {
   spec.op = name;
   const auto type = opsnn::DTypeFromName(dtype);
   if (!type)
-    return Status(opsnn::Code::kInvalid, "--dtype: unknown element type \"" + dtype +
+    return Status(opsnn::Code::kInvalid, "--dtype: got \"" + dtype +
                                              "\"; allowed: f32, f64, f16, bf16, s8, u8, s16, s32, s64, bool");
   spec.dtype = *type;
-  spec.epilogue = SplitList(epilogue);
+  spec.plan_only = plan_only;
+  if (!epilogue.empty()) {
+    auto stages = ParseList(epilogue, "--epilogue", "stages");
+    if (!stages.ok()) return stages.status();
+    spec.epilogue = *stages;
+  }
   for (const auto& [key, value] : operator_args) {
     if (value.empty()) continue;
     auto ints = ParseInts(value, "--" + key);
@@ -124,65 +154,60 @@ Result<opsnn::Model> Target::Load(const char* fusion_override) const {
 Result<opsnn::Shapes> Target::MakeShapes(const opsnn::Model& model) const {
   opsnn::Shapes result;
   for (const std::string& s : shapes) {
-    auto pair = SplitPair(s, "--shape");
+    auto pair = SplitPair(model, s, "--shape", "NAME=1,3,640,640");
     if (!pair.ok()) return pair.status();
     auto dims = ParseInts(pair->second, "--shape " + pair->first);
     if (!dims.ok()) return dims.status();
     for (int64_t d : *dims) {
       if (d < 0)
-        return Status(opsnn::Code::kInvalid,
-                      "--shape " + pair->first + ": dim " + std::to_string(d) + ", allowed: 0 or more");
+        return Status(opsnn::Code::kInvalid, "--shape " + pair->first + ": got the dim " + std::to_string(d) +
+                                                 "; allowed: 0 or more");
     }
-    const auto& known = model.inputs();
-    if (std::none_of(known.begin(), known.end(), [&](const auto& i) { return i.name == pair->first; })) {
-      std::string names;
-      for (const auto& i : known) names += (names.empty() ? "" : ", ") + i.name;
-      return Status(opsnn::Code::kInvalid,
-                    "--shape: the model has no input \"" + pair->first + "\"; its inputs: " + names);
-    }
-    if (!result.emplace(pair->first, *dims).second) {
-      return Status(opsnn::Code::kInvalid, "--shape " + pair->first + ": given twice");
-    }
+    if (!result.emplace(pair->first, *dims).second)
+      return Status(opsnn::Code::kInvalid, "--shape " + pair->first + ": given twice; allowed: once");
   }
   return result;
 }
 
-Result<opsnn::Feeds> Target::MakeFeeds(const opsnn::Model& model) const {
-  auto dims = MakeShapes(model);
-  if (!dims.ok()) return dims.status();
+Result<opsnn::Feeds> Target::ReadInputs(const opsnn::Model& model, const opsnn::Shapes& shapes) const {
   opsnn::Feeds files;
   for (const std::string& s : inputs) {
-    auto pair = SplitPair(s, "--input");
+    auto pair = SplitPair(model, s, "--input", "NAME=FILE.npy");
     if (!pair.ok()) return pair.status();
     auto tensor = opsnn::LoadNpy(pair->second);
     if (!tensor.ok()) return tensor.status();
-    if (!dims->emplace(pair->first, tensor->dims()).second) {
-      return Status(opsnn::Code::kInvalid, "--input " + pair->first + ": its dims or values are given twice");
-    }
-    files[pair->first] = *tensor;
+    const auto shape = shapes.find(pair->first);
+    if (shape != shapes.end() && shape->second != tensor->dims())
+      return Status(opsnn::Code::kInvalid, "--shape " + pair->first + ": got " + DimsText(shape->second) +
+                                               "; allowed: " + DimsText(tensor->dims()) + ", as in " +
+                                               pair->second);
+    if (!files.emplace(pair->first, *tensor).second)
+      return Status(opsnn::Code::kInvalid, "--input " + pair->first + ": given twice; allowed: once");
   }
-  auto feeds = model.RandomFeeds(*dims, seed);
-  if (!feeds.ok()) return feeds.status();
-  for (auto& [name_, tensor] : files) (*feeds)[name_] = tensor;
-  return feeds;
+  return files;
 }
 
-Result<opsnn::Shapes> Target::PlanShapes(const opsnn::Model& model) const {
-  if (!inputs.empty()) {
-    auto feeds = MakeFeeds(model);
-    if (!feeds.ok()) return feeds.status();
-    opsnn::Shapes result;
-    for (const auto& [key, tensor] : *feeds) result[key] = tensor.dims();
-    return result;
-  }
-  auto result = MakeShapes(model);
-  if (!result.ok()) return result;
-  for (const opsnn::ValueInfo& v : model.inputs()) {
-    std::vector<int64_t> dims = v.dims;
-    for (int64_t& d : dims) d = d < 0 ? 1 : d;
-    result->emplace(v.name, dims);
-  }
-  return result;
+Status Target::PlanInputs(const opsnn::Model& model, opsnn::Shapes* shapes, opsnn::Feeds* given) const {
+  auto dims = MakeShapes(model);
+  if (!dims.ok()) return dims.status();
+  auto files = ReadInputs(model, *dims);
+  if (!files.ok()) return files.status();
+  for (const auto& [key, tensor] : *files) (*dims)[key] = tensor.dims();
+  for (const opsnn::ValueInfo& v : model.inputs())
+    if (!dims->count(v.name)) (*dims)[v.name] = FillFreeDims(v);
+  *shapes = std::move(*dims);
+  *given = std::move(*files);
+  return opsnn::OkStatus();
+}
+
+Result<opsnn::Feeds> Target::MakeFeeds(const opsnn::Model& model) const {
+  opsnn::Shapes dims;
+  opsnn::Feeds files;
+  if (Status s = PlanInputs(model, &dims, &files); !s.ok()) return s;
+  auto feeds = model.RandomFeeds(dims, seed);
+  if (!feeds.ok()) return feeds.status();
+  for (auto& [key, tensor] : files) (*feeds)[key] = tensor;
+  return feeds;
 }
 
 std::string Target::Describe() const {
@@ -191,8 +216,9 @@ std::string Target::Describe() const {
   for (const auto& [key, value] : operator_args) {
     if (!value.empty()) text += " " + key + "=" + value;
   }
-  for (const std::string& e : SplitList(epilogue)) text += " +" + e;
-  return text;
+  std::string stages = epilogue.empty() ? "" : " +" + epilogue;
+  for (size_t at = 0; (at = stages.find(',', at)) != std::string::npos;) stages.replace(at, 1, " +");
+  return text + stages;
 }
 
 }  // namespace cli

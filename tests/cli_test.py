@@ -21,7 +21,7 @@ def run(*args, env=None, ok=True):
         assert p.returncode == 0, f"{args}: exit {p.returncode}: {p.stderr}"
         return p.stdout
     assert p.returncode == 1, f"{args}: exit {p.returncode}, expected 1; stdout {p.stdout[:200]!r}"
-    lines = p.stderr.strip().split("\n")
+    lines = [x for x in p.stderr.strip().split("\n") if not x.startswith("opsnn: note: ")]
     assert len(lines) == 1, f"{args}: {len(lines)} error lines: {p.stderr[:500]}"
     return lines[0]
 
@@ -165,7 +165,28 @@ class Cli(unittest.TestCase):
             (("run", self.model, "--input", f"image={junk}"), "junk.onnx"),
             (("run", self.model, "--input", f"image={self.dir}/long.npy"), "more bytes follow"),
             (("selftest", "--keep-model", f"{self.dir}/none/m.onnx"), "none/m.onnx"),
-            (("run", self.model, "--input", "image"), "NAME=VALUE"),
+            (("run", self.model, "--input", "image"), "NAME=FILE.npy"),
+            (("run", self.model, "--shape", "image="), "NAME=1,3,640,640"),
+            (("run", self.model, "--seed", "-1"), 'got "-1"; allowed: an integer from 0'),
+            (("run", self.model, "--seed", "1", "--seed", "2"), "several values"),
+            (("run", self.model, "--output", ""), 'got ""; allowed: the name of a folder'),
+            (("run", self.model, "--json=3"), "--json: got a value"),
+            (("run", self.model, "--frob"), "got --frob"),
+            (("run", self.model, "--policy", "fast"), "allowed: exact, excess"),
+            (("run", "a" * 5000), "unknown operator"),
+            (("run", ""), 'got ""'),
+            (("bench", self.model, "--m", "3"), "allowed for operators only"),
+            (("bench", self.model, "--runs", "0"), "allowed: an integer from 1 to 100000"),
+            (("bench", self.model, "--runs", "1e2"), "allowed: an integer from 1 to 100000"),
+            (("bench", "relu", "--x", ""), "--x"),
+            (("bench", "relu", "--x", "4,"), "--x"),
+            (("bench", "relu", "--x", "4", "--epilogue", "bias,,relu"), "none empty"),
+            (("bench", "avgpool", "--x", "1,3,8,8", "--kernel", "3", "--stride", "1,2,3"), "allowed: 1 or 2"),
+            (("bench", "matmul", "--m", "10", "--n", "1000000", "--k", "1000000"), "memory available"),
+            (("compare", str(self.dir), str(self.dir), "--tolerance", "nan"), "a number from 0 to 1"),
+            (("compare", str(self.dir), str(self.dir), "--tolerance", "-1"), "a number from 0 to 1"),
+            (("compare", str(self.dir)), "B: missing"),
+            (("explain", self.model, "--profile", ""), "--profile"),
             (("run", self.model, "--output", f"{a_file}/out"), "file"),
             (("run", self.model, "--threads", "0"), "threads"),
             (("run", self.model, "--threads", "-3"), "threads"),
@@ -185,6 +206,55 @@ class Cli(unittest.TestCase):
         for args, word in cases:
             with self.subTest(args=args):
                 self.assertIn(word, run(*args, ok=False))
+
+    def test_errors_are_json_too(self):
+        for args in (("run", self.model, "--shape", "image=1,2"), ("frob",), ("run", self.model, "--seed", "x"),
+                     ("verify", str(self.dir / "none.onnx"))):
+            with self.subTest(args=args):
+                p = subprocess.run([TOOL, *args, "--json"], capture_output=True, text=True, timeout=60)
+                self.assertEqual(p.returncode, 1)
+                error = json.loads(p.stdout)
+                self.assertFalse(error["ok"])
+                self.assertEqual(error["status"], 161002)
+                self.assertIn(error["error"], p.stderr)
+
+    def test_dims_that_become_1_are_noted(self):
+        p = subprocess.run([TOOL, "run", self.model, "--json"], capture_output=True, text=True, timeout=60)
+        self.assertIn('note: input "image" [N,3,H,W]', p.stderr)
+        self.assertIn("--shape image=1,3,1,1", json.loads(p.stdout)["notes"][0])
+        self.assertEqual(json.loads(run("run", self.model, "--shape", "image=1,3,8,8", "--json"))["notes"], [])
+
+    def test_shape_may_repeat_what_the_file_says(self):
+        npy(self.dir / "a=b.npy", [0.5] * (3 * 16), (1, 3, 4, 4))
+        given = ("run", self.model, "--input", f"image={self.dir}/a=b.npy", "--shape")
+        run(*given, "image=1,3,4,4")
+        self.assertIn("allowed: 1,3,4,4", run(*given, "image=1,3,4,5", ok=False))
+
+    def test_explain_needs_no_memory_for_weights(self):
+        edges = json.loads(run("explain", "matmul", "--m", "1000000", "--n", "1000000", "--k", "1000000", "--epilogue",
+                               "bias,relu", "--json"))
+        self.assertGreater(len(edges), 0)
+        # The answer does not depend on whether the weights have values.
+        chains = [[(e["chain"], e["verdict"]) for e in json.loads(
+            run("explain", "matmul", "--m", "512", "--n", size, "--k", size, "--epilogue", "bias,relu", "--json"))]
+            for size in ("2800", "3000")]
+        self.assertEqual(chains[0], chains[1])
+
+    def test_one_number_for_every_dim_of_a_window(self):
+        for options in (("--kernel", "3"), ("--kernel", "3,3", "--stride", "2", "--pad", "1"), ("--kernel", "2", "--pad", "1,0")):
+            run("bench", "maxpool", "--x", "1,3,8,8", "--runs", "1", *options)
+
+    def test_info_names_the_config_file(self):
+        config = self.dir / "settings.toml"
+        config.write_text("threads = 1\n")
+        env = {"OPSNN_CONFIG": str(config)}
+        self.assertEqual(json.loads(run("info", "--json", env=env))["config_file"], str(config))
+        self.assertIn(str(config), run("info", env=env))
+        config.write_text("strict = [true]\n")
+        self.assertIn("got the list [true]; allowed: 0 or 1", run("info", env=env, ok=False))
+
+    def test_ops_has_a_header(self):
+        self.assertRegex(run("ops", "Softmax"), "^C function +operator +status +element types")
 
     def test_pipes_folders_and_devices_are_refused(self):
         pipe = str(self.dir / "pipe")

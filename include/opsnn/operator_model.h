@@ -24,6 +24,9 @@ struct OpSpec {
   std::map<std::string, std::vector<int64_t>> ints;  // "m", "n", "k", "batch", "x", "w", "stride", "pad", ...
   DType dtype = DType::kF32;
   std::vector<std::string> epilogue;  // "bias", "relu", "gelu", "add", ... in order
+  // For Plan and Explain only: large weights are inputs without values instead of constants, so that sizes
+  // beyond this machine's memory can be asked about.
+  bool plan_only = false;
 };
 
 struct OpSpecHelp {

@@ -22,6 +22,7 @@ struct SystemInfo {
   int threads = 1;
   std::vector<CacheLevel> caches;
   std::string profile;                   // device profile that explain answers for
+  std::string config_file;               // that the knobs were read from; "" where there is none
   double fma_gflops = 0, copy_gbps = 0;  // measured once per machine, one core; 0 until measured
 };
 // measure: also run (or read from its cache) the short calibration.

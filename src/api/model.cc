@@ -4,6 +4,7 @@
 #include <random>
 
 #include "api/model_impl.h"
+#include "base/caught.h"
 #include "observe/verify.h"
 #include "onnx/import.h"
 #include "tensor/element.h"
@@ -182,119 +183,139 @@ Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
 Result<Model> Model::Load(const std::string& path, const ModelOptions& options) {
-  return api::ModelAccess::Make([path] { return onnx::ImportFile(path); }, options);
+  return NoThrow([&]() -> Result<Model> {
+    return api::ModelAccess::Make([path] { return onnx::ImportFile(path); }, options);
+  });
 }
 
 Result<Model> Model::LoadBytes(const void* data, size_t size, const ModelOptions& options) {
-  auto bytes = std::make_shared<std::string>(static_cast<const char*>(data), size);
-  return api::ModelAccess::Make([bytes] { return onnx::ImportBytes(*bytes); }, options);
+  return NoThrow([&]() -> Result<Model> {
+    if (!data && size > 0) return Errorf(Code::kNull, "Model::LoadBytes: data is null");
+    auto bytes = std::make_shared<std::string>(static_cast<const char*>(data), size);
+    return api::ModelAccess::Make([bytes] { return onnx::ImportBytes(*bytes); }, options);
+  });
 }
 
 const std::vector<ValueInfo>& Model::inputs() const { return impl_->inputs; }
 const std::vector<ValueInfo>& Model::outputs() const { return impl_->outputs; }
 
 Result<std::vector<Tensor>> Model::Run(const Feeds& feeds) {
-  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
-  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in));
-  return ToTensors(r.outputs);
+  return NoThrow([&]() -> Result<std::vector<Tensor>> {
+    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
+    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in));
+    return ToTensors(r.outputs);
+  });
 }
 
 Status Model::Run(const Feeds& feeds, std::vector<Tensor>* outputs) {
-  if (!outputs) return Errorf(Code::kNull, "Model::Run: outputs is null");
-  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
-  OPSNN_RETURN_IF_ERROR(CheckApart(feeds, *outputs));
-  graph::RunOptions options;
-  for (const Tensor& t : *outputs) {
-    if (t.dims().size() > kMaxRank)
-      return InvalidArgument("Model::Run: an output has %zu dims", t.dims().size());
-    options.outputs.push_back({t.dtype(), Dims(t.dims()), t.raw()});
-  }
-  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
-  outputs->resize(r.outputs.size());
-  for (size_t i = 0; i < r.outputs.size(); ++i)
-    if (r.outputs[i]) (*outputs)[i] = ToTensor(r.outputs[i]);
-  return OkStatus();
+  return NoThrow([&]() -> Status {
+    if (!outputs) return Errorf(Code::kNull, "Model::Run: outputs is null");
+    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
+    OPSNN_RETURN_IF_ERROR(CheckApart(feeds, *outputs));
+    graph::RunOptions options;
+    for (const Tensor& t : *outputs) {
+      if (t.dims().size() > kMaxRank)
+        return InvalidArgument("Model::Run: an output has %zu dims", t.dims().size());
+      options.outputs.push_back({t.dtype(), Dims(t.dims()), t.raw()});
+    }
+    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
+    outputs->resize(r.outputs.size());
+    for (size_t i = 0; i < r.outputs.size(); ++i)
+      if (r.outputs[i]) (*outputs)[i] = ToTensor(r.outputs[i]);
+    return OkStatus();
+  });
 }
 
 Result<std::vector<Tensor>> Model::RunProfiled(const Feeds& feeds, RunStats* stats) {
-  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
-  graph::RunOptions options;
-  options.time_nodes = true;
-  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
-  *stats = ToStats(*impl_->session, *r.prepared, r.step_us);
-  return ToTensors(r.outputs);
+  return NoThrow([&]() -> Result<std::vector<Tensor>> {
+    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
+    graph::RunOptions options;
+    options.time_nodes = true;
+    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
+    *stats = ToStats(*impl_->session, *r.prepared, r.step_us);
+    return ToTensors(r.outputs);
+  });
 }
 
 Result<RunStats> Model::Plan(const Shapes& shapes, const Feeds& values) {
-  OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
-  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
-  OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed));
-  return ToStats(*impl_->session, *prepared, {});
+  return NoThrow([&]() -> Result<RunStats> {
+    OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
+    OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
+    OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed));
+    return ToStats(*impl_->session, *prepared, {});
+  });
 }
 
 Result<std::vector<plan::Decision>> Model::Explain(const Shapes& shapes, const std::string& profile,
                                                    const Feeds& values) {
-  OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
-  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
-  OPSNN_ASSIGN_OR_RETURN(const device::DeviceProfile p,
-                         device::FindProfile(profile.empty() ? GetKnobs().profile : profile));
-  return impl_->session->Decide(in, p, fed);
+  return NoThrow([&]() -> Result<std::vector<plan::Decision>> {
+    OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
+    OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
+    OPSNN_ASSIGN_OR_RETURN(const device::DeviceProfile p,
+                           device::FindProfile(profile.empty() ? GetKnobs().profile : profile));
+    return impl_->session->Decide(in, p, fed);
+  });
 }
 
 Result<VerifyReport> Model::Verify(const Feeds& feeds, const std::function<void(int, int)>& progress) {
-  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds in, ToFeeds(feeds));
-  std::lock_guard lock(impl_->twin_mutex);
-  if (!impl_->unfused) {
-    OPSNN_ASSIGN_OR_RETURN(graph::Graph g, impl_->import());
-    graph::SessionOptions options = impl_->session->options();
-    options.fusion = FusionMode::kOff;
-    OPSNN_ASSIGN_OR_RETURN(impl_->unfused, graph::Session::Create(std::move(g), options));
-  }
-  OPSNN_ASSIGN_OR_RETURN(const observe::VerifyReport r,
-                         observe::Verify(*impl_->session, *impl_->unfused, in, progress));
-  auto convert = [](const observe::NodeCheck& c) {
-    return NodeCheck{c.node, c.op, c.cosine, c.max_abs, c.max_rel, c.bound, c.share, c.ok, c.checked, c.note};
-  };
-  VerifyReport out;
-  out.ok = r.ok;
-  out.nodes = r.nodes;
-  out.unchecked = r.unchecked;
-  out.worst = convert(r.worst);
-  out.first_bad = r.first_bad;
-  out.first_difference = r.first_difference;
-  out.guilty_pass = r.guilty_pass;
-  for (const observe::NodeCheck& c : r.checks) out.checks.push_back(convert(c));
-  return out;
+  return NoThrow([&]() -> Result<VerifyReport> {
+    OPSNN_ASSIGN_OR_RETURN(const graph::Feeds in, ToFeeds(feeds));
+    std::lock_guard lock(impl_->twin_mutex);
+    if (!impl_->unfused) {
+      OPSNN_ASSIGN_OR_RETURN(graph::Graph g, impl_->import());
+      graph::SessionOptions options = impl_->session->options();
+      options.fusion = FusionMode::kOff;
+      OPSNN_ASSIGN_OR_RETURN(impl_->unfused, graph::Session::Create(std::move(g), options));
+    }
+    OPSNN_ASSIGN_OR_RETURN(const observe::VerifyReport r,
+                           observe::Verify(*impl_->session, *impl_->unfused, in, progress));
+    auto convert = [](const observe::NodeCheck& c) {
+      return NodeCheck{c.node,  c.op,    c.cosine, c.max_abs, c.max_rel,
+                       c.bound, c.share, c.ok,     c.checked, c.note};
+    };
+    VerifyReport out;
+    out.ok = r.ok;
+    out.nodes = r.nodes;
+    out.unchecked = r.unchecked;
+    out.worst = convert(r.worst);
+    out.first_bad = r.first_bad;
+    out.first_difference = r.first_difference;
+    out.guilty_pass = r.guilty_pass;
+    for (const observe::NodeCheck& c : r.checks) out.checks.push_back(convert(c));
+    return out;
+  });
 }
 
 Result<Feeds> Model::RandomFeeds(const Shapes& shapes, uint64_t seed) const {
-  Feeds feeds;
-  Shapes all;
-  double bytes = 0;
-  for (const ValueInfo& v : impl_->inputs) {
-    std::vector<int64_t> dims = v.dims;
-    if (auto it = shapes.find(v.name); it != shapes.end()) dims = it->second;
-    double size = static_cast<double>(SizeOf(v.dtype));
-    for (int64_t& d : dims) d = d < 0 ? 1 : d, size *= static_cast<double>(d);
-    bytes += size;
-    all[v.name] = std::move(dims);
-  }
-  // Values for gigabytes take a while to make: a run that has no memory is refused before. Other complaints
-  // of the planner are left to the run, which knows the values of the inputs.
-  constexpr double kManyBytes = 64 << 20;
-  if (bytes > kManyBytes) {
-    OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(all));
-    if (auto plan = impl_->session->Prepare(in); !plan.ok() && plan.status().code() == Code::kRuntime)
-      return plan.status();
-  }
-  std::mt19937_64 engine(seed);
-  for (const ValueInfo& v : impl_->inputs) {
-    auto t = Tensor::Make(v.dtype, all[v.name]);
-    if (!t.ok()) return t.status().WithContext("input \"" + v.name + "\"");
-    FillRandom(*t, engine);
-    feeds[v.name] = std::move(*t);
-  }
-  return feeds;
+  return NoThrow([&]() -> Result<Feeds> {
+    Feeds feeds;
+    Shapes all;
+    double bytes = 0;
+    for (const ValueInfo& v : impl_->inputs) {
+      std::vector<int64_t> dims = v.dims;
+      if (auto it = shapes.find(v.name); it != shapes.end()) dims = it->second;
+      double size = static_cast<double>(SizeOf(v.dtype));
+      for (int64_t& d : dims) d = d < 0 ? 1 : d, size *= static_cast<double>(d);
+      bytes += size;
+      all[v.name] = std::move(dims);
+    }
+    // Values for gigabytes take a while to make: a run that has no memory is refused before. Other complaints
+    // of the planner are left to the run, which knows the values of the inputs.
+    constexpr double kManyBytes = 64 << 20;
+    if (bytes > kManyBytes) {
+      OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(all));
+      if (auto plan = impl_->session->Prepare(in); !plan.ok() && plan.status().code() == Code::kRuntime)
+        return plan.status();
+    }
+    std::mt19937_64 engine(seed);
+    for (const ValueInfo& v : impl_->inputs) {
+      auto t = Tensor::Make(v.dtype, all[v.name]);
+      if (!t.ok()) return t.status().WithContext("input \"" + v.name + "\"");
+      FillRandom(*t, engine);
+      feeds[v.name] = std::move(*t);
+    }
+    return feeds;
+  });
 }
 
 std::string Model::Dump(const Shapes& shapes, const Feeds& values) {

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "api/model_impl.h"
+#include "base/caught.h"
+#include "graph/available_memory.h"
 #include "tensor/element.h"
 
 namespace opsnn {
@@ -39,6 +41,26 @@ class Builder {
     auto it = spec_.ints.find(key);
     return it == spec_.ints.end() ? std::vector<int64_t>() : it->second;
   }
+  // One value per window dim; a single one is for all of them.
+  Result<std::vector<int64_t>> Spread(const char* key, int64_t fallback, size_t dims) const {
+    std::vector<int64_t> v = Get(key);
+    if (v.empty()) v = {fallback};
+    if (v.size() == 1) v.assign(dims, v[0]);
+    if (v.size() == dims) return v;
+    return InvalidArgument("%s: argument --%s has %zu values, allowed: 1 or %zu", spec_.op.c_str(), key,
+                           v.size(), dims);
+  }
+  // Pads in front, then behind; one value is for all of them, one per dim for both sides.
+  Result<std::vector<int64_t>> Pads(size_t dims) const {
+    std::vector<int64_t> v = Get("pad");
+    if (v.size() == 2 * dims) return v;
+    if (v.size() > 1 && v.size() != dims)
+      return InvalidArgument("%s: argument --pad has %zu values, allowed: 1, %zu or %zu", spec_.op.c_str(),
+                             v.size(), dims, 2 * dims);
+    OPSNN_ASSIGN_OR_RETURN(v, Spread("pad", 0, dims));
+    for (size_t i = 0; i < dims; ++i) v.push_back(v[i]);
+    return v;
+  }
   Status CheckSizes(const char* key, const std::vector<int64_t>& dims) const {
     double elements = 1;
     for (int64_t d : dims) {
@@ -66,6 +88,13 @@ class Builder {
   }
   // Uniform values of variance 1 / fan_in, the same on every machine.
   Result<ValueId> Weights(const std::string& name, const std::vector<int64_t>& dims, int64_t fan_in) {
+    constexpr double kLargeBytes = 32 << 20;  // values for less take no time worth mentioning
+    double bytes = static_cast<double>(SizeOf(spec_.dtype));
+    for (int64_t d : dims) bytes *= static_cast<double>(d);
+    if (spec_.plan_only && bytes > kLargeBytes) return Input(name.c_str(), dims);
+    if (bytes > static_cast<double>(graph::AvailableMemory()))
+      return Errorf(Code::kRuntime, "%s: got %s of %.3g bytes; allowed: the %.3g bytes of memory available",
+                    spec_.op.c_str(), name.c_str(), bytes, static_cast<double>(graph::AvailableMemory()));
     auto t = std::make_shared<HostTensor>(spec_.dtype, Dims(dims));
     if (!t->ok())
       return Errorf(Code::kRuntime, "%s: cannot allocate %zu bytes for %s", spec_.op.c_str(), t->bytes(),
@@ -175,20 +204,15 @@ Result<ValueId> Builder::Conv() {
   OPSNN_RETURN_IF_ERROR(CheckSizes("x", x));
   OPSNN_RETURN_IF_ERROR(CheckSizes("w", w));
   const size_t s = x.size() - 2;
-  auto spread = [&](const char* key, int64_t fallback) {
-    std::vector<int64_t> v = Get(key);
-    if (v.empty()) v = {fallback};
-    if (v.size() == 1) v.assign(s, v[0]);
-    return v;
-  };
   op::Attrs attrs;
-  attrs.Set("strides", spread("stride", 1));
-  attrs.Set("dilations", spread("dilation", 1));
-  std::vector<int64_t> pads = spread("pad", 0);
-  if (pads.size() == s) pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(s));
+  OPSNN_ASSIGN_OR_RETURN(const auto strides, Spread("stride", 1, s));
+  OPSNN_ASSIGN_OR_RETURN(const auto dilations, Spread("dilation", 1, s));
+  OPSNN_ASSIGN_OR_RETURN(const auto pads, Pads(s));
+  attrs.Set("strides", strides);
+  attrs.Set("dilations", dilations);
   attrs.Set("pads", pads);
-  const auto groups = Get("groups");
-  attrs.Set("group", groups.empty() ? int64_t{1} : groups[0]);
+  OPSNN_ASSIGN_OR_RETURN(const auto groups, Spread("groups", 1, 1));
+  attrs.Set("group", groups[0]);
   const ValueId in = Input("x", x);
   int64_t fan_in = 1;
   for (size_t i = 1; i < w.size(); ++i) fan_in *= w[i];
@@ -203,8 +227,8 @@ Result<ValueId> Builder::Rows(const char* op, bool scale, bool bias) {
   OPSNN_ASSIGN_OR_RETURN(const auto x, Need("x"));
   OPSNN_RETURN_IF_ERROR(CheckSizes("x", x));
   op::Attrs attrs;
-  const auto axis = Get("axis");
-  attrs.Set("axis", axis.empty() ? int64_t{-1} : axis[0]);
+  OPSNN_ASSIGN_OR_RETURN(const auto axis, Spread("axis", -1, 1));
+  attrs.Set("axis", axis[0]);
   out_dims_ = x;
   bias_dims_ = {x.back()};
   std::vector<ValueId> inputs = {Input("x", x)};
@@ -247,12 +271,14 @@ Result<ValueId> Builder::Main() {
           "%s: argument --x has %zu dims, allowed: 3 or more (batch, channels, window dims)",
           spec_.op.c_str(), x.size());
     }
-    OPSNN_ASSIGN_OR_RETURN(const auto kernel, Need("kernel", x.size() - 2, x.size() - 2));
+    OPSNN_RETURN_IF_ERROR(Need("kernel").status());
+    const size_t s = x.size() - 2;
+    OPSNN_ASSIGN_OR_RETURN(const auto kernel, Spread("kernel", 1, s));
+    OPSNN_ASSIGN_OR_RETURN(const auto strides, Spread("stride", 1, s));
+    OPSNN_ASSIGN_OR_RETURN(const auto pads, Pads(s));
     attrs.Set("kernel_shape", kernel);
-    if (auto v = Get("stride"); !v.empty())
-      attrs.Set("strides", v.size() == 1 ? std::vector<int64_t>(kernel.size(), v[0]) : v);
-    if (auto v = Get("pad"); !v.empty())
-      attrs.Set("pads", v.size() == 1 ? std::vector<int64_t>(2 * kernel.size(), v[0]) : v);
+    attrs.Set("strides", strides);
+    attrs.Set("pads", pads);
     return Add(spec_.op == "maxpool" ? "MaxPool" : "AveragePool", inputs, std::move(attrs));
   }
   std::vector<int64_t> perm = Get("perm");
@@ -330,7 +356,7 @@ std::vector<OpSpecHelp> OperatorModelNames() {
 }
 
 Result<Model> MakeOperatorModel(const OpSpec& spec, const ModelOptions& options) {
-  return api::ModelAccess::Make([spec] { return Builder(spec).Build(); }, options);
+  return NoThrow([&] { return api::ModelAccess::Make([spec] { return Builder(spec).Build(); }, options); });
 }
 
 std::string DescribeShape(const OpSpec& spec) {

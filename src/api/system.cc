@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/config_file.h"
 #include "base/knobs.h"
 #include "base/parallel.h"
 #include "device/profile.h"
@@ -28,6 +29,7 @@ SystemInfo GetSystemInfo(bool measure) {
                  {"L2", static_cast<int64_t>(host.l1_bytes())},
                  {"L3", static_cast<int64_t>(host.l2_bytes())}};
   info.profile = GetKnobs().profile;
+  info.config_file = ConfigFile();
   if (!host.assumed(device::Field::k_mac_f32)) {
     info.fma_gflops = 2 * host.mac_f32() * host.clock_mhz() * 1e-3;
     info.copy_gbps = host.hbm_rate() * host.clock_mhz() * 1e-3;

@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -29,6 +30,10 @@ int FailNull(const char* function, const char* argument);
 // An exception that reached the boundary: remembers it and returns `code`.
 int CaughtException(const char* function, const char* what, int code);
 
+// What the user is told of an exception that is not about memory.
+inline constexpr const char* kUnexpected =
+    "something failed that should not: a fault of opsnn, please report it";
+
 // Calls body(); an exception becomes `oom_code` (integers), or null, 0 (everything else).
 template <typename R, typename F>
 R Guard(const char* function, int oom_code, F&& body) noexcept {
@@ -37,8 +42,11 @@ R Guard(const char* function, int oom_code, F&& body) noexcept {
     return body();
   } catch (const std::bad_alloc&) {
     code = CaughtException(function, "out of memory", oom_code);
-  } catch (const std::exception& e) {
-    code = CaughtException(function, e.what(), oom_code == kAclnnBadAlloc ? kAclnnInternal : kInternalError);
+  } catch (const std::length_error&) {  // of a container whose size overflows
+    code = CaughtException(function, "out of memory", oom_code);
+  } catch (const std::exception&) {
+    code =
+        CaughtException(function, kUnexpected, oom_code == kAclnnBadAlloc ? kAclnnInternal : kInternalError);
   }
   if constexpr (std::is_same_v<R, int>) {
     return code;
@@ -51,8 +59,8 @@ template <typename F>
 void GuardVoid(F&& body) noexcept {
   try {
     body();
-  } catch (const std::exception& e) {
-    CaughtException("", e.what(), kInternalError);
+  } catch (const std::exception&) {
+    CaughtException("", kUnexpected, kInternalError);
   }
 }
 

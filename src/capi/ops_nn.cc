@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/buffer.h"
+#include "base/caught.h"
 #include "base/knobs.h"
 #include "base/log.h"
 #include "device/profile.h"
@@ -32,9 +33,9 @@ int Guarded(const char* function, F&& body) noexcept {
     last_error.clear();
     const Status s = body();
     return s.ok() ? 0 : Fail(std::string(function) + ": " + s.message());
-  } catch (const std::exception& e) {
+  } catch (const std::exception&) {
     try {
-      return Fail(std::string(function) + ": " + e.what());
+      return Fail(std::string(function) + ": " + CaughtStatus().message());
     } catch (const std::exception&) {
       return -1;
     }

@@ -1,11 +1,9 @@
 #include "onnx/import.h"
 
-#include <exception>
-#include <new>
-#include <stdexcept>
 #include <unordered_set>
 #include <utility>
 
+#include "base/caught.h"
 #include "onnx/mapped_file.h"
 #include "onnx/model.h"
 #include "onnx/normalize.h"
@@ -180,16 +178,10 @@ std::string FolderOf(const std::string& path) {
 
 Result<graph::Graph> ImportBytes(std::string_view bytes, const std::string& folder) {
   // Containers throw; no exception leaves the module.
-  try {
+  return NoThrow([&]() -> Result<graph::Graph> {
     OPSNN_ASSIGN_OR_RETURN(Model model, ReadModel(bytes, folder));
     return Importer(std::move(model)).Run();
-  } catch (const std::bad_alloc&) {
-    return Errorf(Code::kRuntime, "no memory for the model.");
-  } catch (const std::length_error&) {
-    return Errorf(Code::kRuntime, "no memory for the model.");
-  } catch (const std::exception& e) {
-    return InvalidArgument("the model cannot be read: %s.", e.what());
-  }
+  });
 }
 
 Result<graph::Graph> ImportFile(const std::string& path) {

@@ -1,5 +1,3 @@
-#include <new>
-
 #include "onnx/model.h"
 #include "onnx/onnx_fields.h"
 #include "onnx/tensor_data.h"
@@ -246,8 +244,6 @@ Result<Model> ReadModel(std::string_view bytes, const std::string& folder) {
     return m;
   } catch (const ReadError& e) {
     return e.status;
-  } catch (const std::bad_alloc&) {
-    return Errorf(Code::kRuntime, "no memory for the model.");
   }
 }
 

@@ -20,8 +20,10 @@ uint64_t Message::TakeVarint(std::string_view* from) {
     const uint64_t v = protozero::decode_varint(&p, from->data() + from->size());
     from->remove_prefix(p - from->data());
     return v;
-  } catch (const protozero::exception& e) {
-    Malformed(e.what());
+  } catch (const protozero::varint_too_long_exception&) {
+    Malformed("a number has more bytes than one may have");
+  } catch (const protozero::exception&) {
+    Malformed("the data ends inside a number, as in a truncated file");
   }
 }
 

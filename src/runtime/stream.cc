@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "base/caught.h"
 #include "runtime/capture.h"
 
 namespace opsnn::runtime {
@@ -145,10 +146,8 @@ void Stream::RunFront(std::unique_lock<std::mutex>& lock) {
   Status status;
   try {
     status = task.run(task.payload.get());
-  } catch (const std::bad_alloc&) {
-    status = Errorf(Code::kRuntime, "%s: out of memory", task.name);
-  } catch (const std::exception& e) {
-    status = Errorf(Code::kInternal, "%s: %s", task.name, e.what());
+  } catch (...) {
+    status = CaughtStatus().WithContext(task.name);
   }
   --task_depth;
   task.payload.reset();
