@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <cmath>
+
+#include "soak/case.h"
+
+namespace opsnn::soak {
+
+const std::vector<Row>& Rows() {
+  static const std::vector<Row> rows = {
+      {"aclnnRelu", "x:a,b X:a,b", -2, 2, [](double x) { return std::max(x, 0.0); }},
+      {"aclnnExp", "x:a,b,c X:a,b,c", -2, 2, [](double x) { return std::exp(x); }},
+      {"aclnnLog", "x:a X:a", 0.5, 9, [](double x) { return std::log(x); }},
+      {"aclnnSqrt", "x:a,b X:a,b", 0, 9, [](double x) { return std::sqrt(x); }},
+      {"aclnnRsqrt", "x:a,b X:a,b", 0.5, 9, [](double x) { return 1 / std::sqrt(x); }},
+      {"aclnnTanh", "x:a,b X:a,b", -3, 3, [](double x) { return std::tanh(x); }},
+      {"aclnnSigmoid", "x:a,b X:a,b", -4, 4, [](double x) { return 1 / (1 + std::exp(-x)); }},
+      {"aclnnSin", "x:a,b X:a,b", -3, 3, [](double x) { return std::sin(x); }},
+      {"aclnnErf", "x:a,b X:a,b", -3, 3, [](double x) { return std::erf(x); }},
+      {"aclnnNeg", "x:a,b X:a,b", -2, 2, [](double x) { return -x; }},
+      {"aclnnAbs", "x:a,b X:a,b", -2, 2, [](double x) { return std::abs(x); }},
+      {"aclnnFloor", "f:a,b F:a,b", -9, 9, [](double x) { return std::floor(x); }},
+      {"aclnnSilu", "x:a,b X:a,b", -4, 4, [](double x) { return x / (1 + std::exp(-x)); }},
+      {"aclnnGelu", "x:a,b X:a,b", -4, 4},
+      {"aclnnSquare", "x:a,b X:a,b", -4, 4, [](double x) { return x * x; }},
+      {"aclnnReciprocal", "x:a,b X:a,b", 0.5, 4, [](double x) { return 1 / x; }},
+      {"aclnnInplaceRelu", "z:a,b", -2, 2, [](double x) { return std::max(x, 0.0); }},
+      {"aclnnMish", "x:a,b X:a,b"},
+      {"aclnnHardswish", "x:a,b X:a,b", -5, 5},
+      {"aclnnSoftplus", "x:a,b s:1 s:20 X:a,b"},
+      {"aclnnLeakyRelu", "x:a,b s:0.25 X:a,b", -2, 2, [](double x) { return x < 0 ? 0.25 * x : x; }},
+      {"aclnnClamp", "x:a,b s:-1 s:1 X:a,b", -2, 2, [](double x) { return std::clamp(x, -1.0, 1.0); }},
+      {"aclnnMuls", "x:a,b s:0.5 X:a,b", -2, 2, [](double x) { return 0.5 * x; }},
+      {"aclnnMul", "x:a,b x:a,b X:a,b", -2, 2, nullptr, [](double x, double y) { return x * y; }},
+      {"aclnnDiv", "x:a,b x:a,b X:a,b", 0.5, 4, nullptr, [](double x, double y) { return x / y; }},
+      {"aclnnMaximum", "x:a,b x:a,b X:a,b", -2, 2, nullptr,
+       [](double x, double y) { return std::max(x, y); }},
+      {"aclnnAdd", "x:a,b x:a,b s:2 X:a,b", 0, 4, nullptr, [](double x, double y) { return x + 2 * y; }},
+      {"aclnnAdd", "x:a,b x:b s:1 X:a,b"},
+      {"aclnnInplaceAdd", "z:a,b x:a,b s:1"},
+      {"aclnnAddcmul", "x:a,b x:a,b x:a,b s:0.5 X:a,b"},
+      {"aclnnSWhere", "q:a,b x:a,b x:a,b X:a,b"},
+      {"aclnnGtTensor", "x:a,b x:a,b Q:a,b"},
+      {"aclnnSigmoidBackward", "x:a,b x:a,b X:a,b"},
+      {"aclnnSwiGlu", "x:a,2b i:-1 X:a,b"},
+      {"aclnnGlu", "x:a,2b i:1 X:a,b"},
+      {"aclnnMatmul", "x:a,b x:b,c X:a,c i:0"},
+      {"aclnnMm", "x:a,b x:b,c X:a,c i:0"},
+      {"aclnnBatchMatMul", "x:3,a,b x:3,b,c X:3,a,c i:0"},
+      {"aclnnAddmm", "x:c x:a,b x:b,c s:1 s:1 X:a,c i:0"},
+      {"aclnnBaddbmm", "x:2,a,c x:2,a,b x:2,b,c s:0.5 s:1 X:2,a,c i:0"},
+      {"aclnnMv", "x:a,b x:b X:a i:0"},
+      {"aclnnConvolution", "f:2,a,9,8 f:b,a,3,3 f:b v:1,1 v:1,1 v:1,1 i:0 v:0,0 i:1 F:2,b,9,8 i:0"},
+      {"aclnnLayerNorm", "x:a,b v:b x:b x:b d:1e-5 X:a,b n n"},
+      {"aclnnRmsNorm", "x:a,b x:b d:1e-6 X:a,b F:a,1"},
+      {"aclnnSoftmax", "x:a,b i:-1 X:a,b"},
+      {"aclnnLogSoftmax", "x:a,b,c i:1 X:a,b,c"},
+      {"aclnnSoftmaxBackward", "x:a,b x:a,b i:1 X:a,b"},
+      {"aclnnMaxPool", "f:2,a,8,9 v:2,3 v:2,3 i:0 v:0,0,0,0 v:1,1 i:0 F:2,a,4,3"},
+      {"aclnnAvgPool2d", "f:2,a,8,9 v:2,3 v:2,3 v:0,0 i:0 i:1 i:0 i:0 F:2,a,4,3"},
+      {"aclnnReduceSum", "f:a,b v:1 i:0 i:0 F:a"},
+      {"aclnnMean", "f:a,b,c v:0,2 i:1 i:0 F:1,b,1"},
+      {"aclnnArgMax", "x:a,b i:1 i:0 L:a"},
+      {"aclnnCumsum", "f:a,b i:1 i:0 F:a,b"},
+      {"aclnnSort", "x:a,b i:1 i:1 i:0 X:a,b L:a,b"},
+      {"aclnnGatherV2", "x:a,b i:0 l:c<a X:c,b"},
+      {"aclnnIndexSelect", "x:a,b i:1 l:c<b X:a,c"},
+      {"aclnnCat", "t:a,b+a,c+a,b i:1 X:a,d"},
+      {"aclnnPermute", "x:a,b,c v:2,0,1 X:c,a,b"},
+      {"aclnnCast", "x:a,b i:0 F:a,b"},
+      {"aclnnRepeat", "x:a,b v:2,3 X:2a,3b"},
+      {"aclnnTril", "x:a,b i:0 X:a,b"},
+      {"aclnnConstantPadNd", "x:a,7 v:1,2 s:0.5 X:a,10"},
+      {"aclnnRoll", "x:a,b v:3 v:1 X:a,b"},
+  };
+  return rows;
+}
+
+}  // namespace opsnn::soak
