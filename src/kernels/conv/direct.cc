@@ -1,16 +1,16 @@
 // Driver of the direct convolution: cuts the output into chunks of rows, rows into register tiles.
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cassert>
 #include <cstring>
 
+#include "base/int_math.h"
 #include "base/parallel.h"
 #include "base/work_range.h"
 #include "kernels/conv/act_pass.h"
 #include "kernels/conv/finish.h"
 #include "kernels/conv/segments.h"
 #include "kernels/conv/tile.h"
+#include "kernels/conv/tiling.h"
 
 namespace opsnn::conv {
 namespace {
@@ -23,44 +23,6 @@ constexpr int64_t kSlack = 2 * kMaxPixels;  // floats that a row tile may read b
 // per chunk.
 constexpr int64_t kResidentWeightBytes = 512 << 10;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-std::array<std::vector<TileKernel>, isa::kNumTiers> MakeTileLists() {
-  std::array<std::vector<TileKernel>, isa::kNumTiers> lists;
-  for (int t = 0; t < isa::kNumTiers; ++t) {
-    for (const auto& tiles : {OneBlockTiles, TwoBlockTiles, ManyBlockTiles}) {
-      const std::span<const TileKernel> s = tiles(static_cast<isa::Tier>(t));
-      lists[t].insert(lists[t].end(), s.begin(), s.end());
-    }
-  }
-  return lists;
-}
-
-const std::vector<TileKernel>& TileList(isa::Tier tier) {
-  static const auto lists = MakeTileLists();
-  return lists[static_cast<int>(tier)];
-}
-
-// One register tile of pixels: where they are, shared by all output groups.
-struct TileGeometry {
-  const TileKernel* kernel = nullptr;
-  int pixels = 0;
-  int64_t repeat = 1;  // row tiles: neighbours that one call does
-  int64_t masks = -1;  // index of its first mask, or -1 when every tap of every pixel lies in the image
-  Step step = Step::kTable;
-  bool in_row = false;
-  int64_t x = 0, y = 0;  // row tiles: offsets of the first pixel; table tiles: 0
-  int64_t table = -1;    // table tiles: index of the first of their input offsets, then their output offsets
-};
-
-constexpr int64_t StepFloats(Step s) { return s == Step::kBlock ? kC0 : s == Step::kTwo ? 2 : 1; }
-
-// Rows [begin, end) of the phase grid, counted through all images.
-struct RowRange {
-  int64_t begin = 0, end = 0;
-  bool operator==(const RowRange&) const = default;
-};
-
 // What one task works with; kept by the thread between tasks so that nothing is allocated in the long run.
 struct TaskState {
   struct Key {  // what the tiles were made for
@@ -70,9 +32,7 @@ struct TaskState {
     int blocks = 0;
     bool operator==(const Key&) const = default;
   } made_for;
-  std::vector<TileGeometry> tiles;
-  std::vector<int64_t> offsets;
-  std::vector<uint32_t> masks, column_masks;
+  TileSet tiles;
 };
 
 uint64_t NextRun() {
@@ -97,16 +57,20 @@ void ActOnTile(const TileArgs& t, int blocks) {
 class DirectRun {
  public:
   DirectRun(const ConvPlan& plan, const ConvArgs& args)
-      : plan_(plan), s_(plan.shape), args_(args), ops_(PrepareOperands(plan, args)), post_(args.post()) {
+      : plan_(plan),
+        s_(plan.shape),
+        args_(args),
+        ops_(PrepareOperands(plan, args)),
+        post_(args.post()),
+        tiling_(plan),
+        rows_(tiling_.rows()),
+        padded_w_(tiling_.padded_w()) {
     blocks_ = CeilDiv(s_.oc, kC0);
     in_blocks_ = CeilDiv(s_.c, kC0);
-    for (const Phase& p : plan.phases) rows_ = std::max(rows_, p.rows);
     if (first_layer()) {
-      padded_w_ = (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1;
       row_rounds_ = RowsPerTask(s_.oh, RowBytes(), ThreadsAvailable());
       padded_rows_ = (row_rounds_ - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1;
     }
-    step_ = ChooseStep();
     shared_phases_ = PhasesAlike();
     MakeSegments();
   }
@@ -123,13 +87,6 @@ class DirectRun {
     if (plan_.packed_floats * kFloatBytes <= kResidentWeightBytes) return (in + out) * kFloatBytes;
     // Strides beyond the kernel skip rows and columns.
     return in * std::min(s_.kh, s_.sh) * std::min(s_.kw, s_.sw) / (s_.sh * s_.sw) * kFloatBytes;
-  }
-  // Row tiles need pixels that are neighbours in input and output alike and never at a border.
-  Step ChooseStep() const {
-    if (plan_.variant == Variant::kPointwise) return Step::kBlock;
-    if (first_layer() && s_.sw == 1) return Step::kOne;
-    if (first_layer() && s_.sw == 2) return Step::kTwo;
-    return Step::kTable;
   }
   // Do all phases read the same input pixels for the same position of the grid? So with kernel = stride.
   bool PhasesAlike() const {
@@ -148,21 +105,14 @@ class DirectRun {
   // Phases [ph0, ph1), which share their tiles, times groups [g0, g1), which have equally many blocks.
   void RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const;
   // One group in some rows. `after`: the group whose weights are fetched meanwhile, or null.
-  void RunGroup(const TaskState& state, size_t phase, const OcGroup& g, const float* x,
+  void RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* x,
                 const OcGroup* after) const;
   int64_t GroupFloats(size_t phase, const OcGroup& g) const;
-  const TaskState& Tiles(size_t phase, RowRange rows, int blocks) const;
+  const TileSet& Tiles(size_t phase, RowRange rows, int blocks) const;
   const float* CopyPadded(RowRange rows) const;
-  void MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskState* state) const;
-  void MakeRowTiles(RowRange rows, int blocks, TaskState* state) const;
-  void ExtendAlongRow(const Phase& phase, int64_t x, TileGeometry* tile, TaskState* state) const;
-  void PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
-                   TaskState* state) const;
   // `next`, `next_floats`: weights to be fetched meanwhile.
-  void MakeMasks(const Phase& phase, const int64_t* ys, const int64_t* xs, TileGeometry* tile,
-                 TaskState* state) const;
-  void RunTile(const TileGeometry& tile, const TaskState& state, size_t phase, const OcGroup& g,
-               const float* x, const float* next = nullptr, int64_t next_floats = 0) const;
+  void RunTile(const TileGeometry& tile, const TileSet& set, size_t phase, const OcGroup& g, const float* x,
+               const float* next = nullptr, int64_t next_floats = 0) const;
   void Finish(RowRange rows, size_t group_begin, size_t group_end) const;
 
   const uint64_t run_ = NextRun();
@@ -171,12 +121,13 @@ class DirectRun {
   const ConvArgs& args_;
   Operands ops_;
   const Post post_;
+  const Tiling tiling_;
+  const int64_t rows_;  // rows of the longest phase
   int64_t blocks_ = 0, in_blocks_ = 0;
-  int64_t rows_ = 0;  // rows of the longest phase
-  Step step_ = Step::kTable;
   bool shared_phases_ = false;
   // First layer: a padded copy of the input rows under a task, [channel][row][padded_w_].
-  int64_t padded_w_ = 0, padded_rows_ = 0, row_rounds_ = 0;
+  const int64_t padded_w_;
+  int64_t padded_rows_ = 0, row_rounds_ = 0;
   std::vector<std::vector<Segment>> segments_;  // [class * phases + phase]
 };
 
@@ -281,44 +232,44 @@ void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) con
 
 void DirectRun::RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const {
   const OcGroup& first = plan_.oc_groups[g0];
-  const TaskState& state = Tiles(ph0, rows, first.blocks);
+  const TileSet& set = Tiles(ph0, rows, first.blocks);
   const int64_t group_floats = GroupFloats(ph0, first);
   const int64_t weight_bytes = group_floats * static_cast<int64_t>((g1 - g0) * (ph1 - ph0) * sizeof(float));
   if (weight_bytes <= kResidentWeightBytes) {
-    for (const TileGeometry& tile : state.tiles)
+    for (const TileGeometry& tile : set.tiles)
       for (size_t ph = ph0; ph < ph1; ++ph)
-        for (size_t g = g0; g < g1; ++g) RunTile(tile, state, ph, plan_.oc_groups[g], x);
+        for (size_t g = g0; g < g1; ++g) RunTile(tile, set, ph, plan_.oc_groups[g], x);
     return;
   }
   for (size_t ph = ph0; ph < ph1; ++ph)
     for (size_t g = g0; g < g1; ++g)
-      RunGroup(state, ph, plan_.oc_groups[g], x, g + 1 < g1 ? &plan_.oc_groups[g + 1] : nullptr);
+      RunGroup(set, ph, plan_.oc_groups[g], x, g + 1 < g1 ? &plan_.oc_groups[g + 1] : nullptr);
 }
 
 int64_t DirectRun::GroupFloats(size_t phase, const OcGroup& g) const {
   return (g.c_end - g.c_begin) * static_cast<int64_t>(plan_.phases[phase].taps.size()) * g.blocks * kC0;
 }
 
-const TaskState& DirectRun::Tiles(size_t phase, RowRange rows, int blocks) const {
+const TileSet& DirectRun::Tiles(size_t phase, RowRange rows, int blocks) const {
   thread_local TaskState state;
   const TaskState::Key key{run_, phase, rows, blocks};
   if (state.made_for != key) {
-    MakeTiles(plan_.phases[phase], rows, blocks, &state);
+    tiling_.Make(plan_.phases[phase], rows, blocks, &state.tiles);
     state.made_for = key;
   }
-  return state;
+  return state.tiles;
 }
 
-void DirectRun::RunGroup(const TaskState& state, size_t phase, const OcGroup& g, const float* x,
+void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* x,
                          const OcGroup* after) const {
   int64_t num_tiles = 0;
-  for (const TileGeometry& tile : state.tiles) num_tiles += tile.repeat;
+  for (const TileGeometry& tile : set.tiles) num_tiles += tile.repeat;
   // Each tile asks for its share of the weights to come, which arrive from memory once.
   const float* next = after ? args_.weights + after->weight_offset[phase] : nullptr;
   const int64_t next_floats = after ? GroupFloats(phase, *after) : 0;
-  for (const TileGeometry& tile : state.tiles) {
+  for (const TileGeometry& tile : set.tiles) {
     const int64_t share = next ? next_floats * tile.repeat / num_tiles : 0;
-    RunTile(tile, state, phase, g, x, next, share);
+    RunTile(tile, set, phase, g, x, next, share);
     if (next) next += share;
   }
 }
@@ -352,155 +303,18 @@ const float* DirectRun::CopyPadded(RowRange rows) const {
   return dst;
 }
 
-// Tiles over the pixels of `rows` in one phase, flattened across rows and images.
-void DirectRun::MakeTiles(const Phase& phase, RowRange rows, int blocks, TaskState* state) const {
-  state->tiles.clear();
-  state->offsets.clear();
-  state->masks.clear();
-  if (step_ != Step::kTable) return MakeRowTiles(rows, blocks, state);
-  // Rows of the range that this phase has: phases may be one row shorter than the longest.
-  RowRange have{rows.begin / rows_ * phase.rows + std::min(rows.begin % rows_, phase.rows),
-                rows.end / rows_ * phase.rows + std::min(rows.end % rows_, phase.rows)};
-  const int64_t end = have.end * phase.cols;
-  for (int64_t at = have.begin * phase.cols; at < end;) {
-    const TileKernel& kernel = FindTile(plan_.tier, blocks, end - at);
-    TileGeometry& tile = state->tiles.emplace_back();
-    tile.kernel = &kernel;
-    tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, end - at));
-    PlacePixels(phase, rows, at, &tile, state);
-    ExtendAlongRow(phase, at % phase.cols, &tile, state);
-    at += tile.pixels * tile.repeat;
-  }
-}
-
-// A table tile whose pixels and followers lie in one row, away from the borders, becomes a repeated row tile.
-void DirectRun::ExtendAlongRow(const Phase& phase, int64_t x, TileGeometry* tile, TaskState* state) const {
-  // Tiles that store a part of their lanes are not repeated.
-  const bool plain = plan_.variant != Variant::kGrouped && plan_.in_step_w == 1 && plan_.out_step_w == 1 &&
-                     tile->kernel->For(Step::kBlock);
-  if (!plain || !tile->in_row || tile->masks >= 0 || phase.taps.empty()) return;
-  const int64_t reach = std::max(phase.taps.front().dx, phase.taps.back().dx);
-  tile->repeat = (std::min(phase.cols, s_.w - reach) - x) / tile->kernel->pixels;
-  tile->x = state->offsets[static_cast<size_t>(tile->table)];
-  tile->y = state->offsets[static_cast<size_t>(tile->table + tile->kernel->pixels)];
-  state->offsets.resize(static_cast<size_t>(tile->table));
-  tile->table = -1;
-  tile->step = Step::kBlock;
-}
-
-// Tiles of neighbouring pixels: of a row (first layer), or of a range of rows of one image (pointwise).
-void DirectRun::MakeRowTiles(RowRange rows, int blocks, TaskState* state) const {
-  for (int64_t r = rows.begin; r < rows.end;) {
-    const int64_t n = r / s_.oh, y = r % s_.oh;
-    const int64_t next = first_layer() ? r + 1 : std::min(rows.end, (n + 1) * s_.oh);
-    const int64_t count = (next - r) * s_.ow;
-    const int64_t x0 =
-        first_layer() ? (r - rows.begin) * s_.sh * padded_w_ : (n * in_blocks_ * s_.oh + y) * s_.ow * kC0;
-    const int64_t y0 = (n * blocks_ * s_.oh + y) * s_.ow * kC0;
-    for (int64_t at = 0; at < count;) {
-      TileGeometry& tile = state->tiles.emplace_back();
-      tile.kernel = &FindTile(plan_.tier, blocks, count - at);
-      tile.pixels = static_cast<int>(std::min<int64_t>(tile.kernel->pixels, count - at));
-      // Row tiles read all their pixels: in an image, a partly filled one would leave it at the end.
-      if (!first_layer() && (!tile.kernel->For(Step::kBlock) || tile.pixels < tile.kernel->pixels)) {
-        PlacePixels(plan_.phases[0], rows, r * s_.ow + at, &tile, state);
-      } else {
-        tile.step = step_;
-        tile.x = x0 + at * StepFloats(step_);
-        tile.y = y0 + at * kC0;
-        tile.repeat = std::max<int64_t>(1, (count - at) / tile.kernel->pixels);
-      }
-      at += tile.pixels * tile.repeat;
-    }
-    r = next;
-  }
-}
-
-void DirectRun::PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
-                            TaskState* state) const {
-  int64_t x = first % phase.cols, y = first / phase.cols % phase.rows, n = first / phase.cols / phase.rows;
-  int64_t ys[kMaxPixels], xs[kMaxPixels];
-  const int in_tile = tile->kernel->pixels;
-  tile->table = static_cast<int64_t>(state->offsets.size());
-  state->offsets.resize(state->offsets.size() + 2 * static_cast<size_t>(in_tile));
-  int64_t* pixel_offset = state->offsets.data() + tile->table;
-  int64_t* out_offset = pixel_offset + in_tile;
-  for (int p = 0; p < tile->pixels; ++p) {
-    ys[p] = y * plan_.in_step_h;
-    xs[p] = x * plan_.in_step_w;
-    if (first_layer()) {
-      pixel_offset[p] = (y - rows.begin % s_.oh) * s_.sh * padded_w_ + xs[p];
-    } else {
-      pixel_offset[p] = (n * in_blocks_ * s_.h * s_.w + ys[p] * s_.w + xs[p]) * kC0;
-    }
-    const int64_t oy = y * plan_.out_step_h, ox = x * plan_.out_step_w;
-    out_offset[p] = ((n * blocks_ * s_.oh + oy) * s_.ow + ox) * kC0;  // of phase (0, 0)
-    if (++x == phase.cols) {
-      x = 0;
-      if (++y == phase.rows) y = 0, ++n;
-    }
-  }
-  for (int p = tile->pixels; p < tile->kernel->pixels; ++p) {
-    pixel_offset[p] = pixel_offset[0];
-    out_offset[p] = out_offset[0];
-    ys[p] = ys[0], xs[p] = xs[0];
-  }
-  const bool strided = plan_.in_step_w == 2 && tile->kernel->For(Step::kTable2);
-  if (strided) tile->step = Step::kTable2;
-  tile->in_row = (plan_.in_step_w == 1 || strided) && tile->pixels == in_tile &&
-                 first % phase.cols + in_tile <= phase.cols;
-  if (first_layer() || plan_.variant == Variant::kPointwise) return;
-  if (phase.taps.empty()) return;
-  const Tap &one = phase.taps.front(), &other = phase.taps.back();  // the extreme taps, in either order
-  const auto [ylo, yhi] = std::minmax_element(ys, ys + in_tile);
-  const auto [xlo, xhi] = std::minmax_element(xs, xs + in_tile);
-  const bool inside = *ylo + std::min(one.dy, other.dy) >= 0 && *yhi + std::max(one.dy, other.dy) < s_.h &&
-                      *xlo + std::min(one.dx, other.dx) >= 0 && *xhi + std::max(one.dx, other.dx) < s_.w;
-  if (!inside) MakeMasks(phase, ys, xs, tile, state);
-}
-
-// Which pixels lie inside the image at each tap. The taps of a phase are all pairs of some rows and some
-// columns.
-void DirectRun::MakeMasks(const Phase& phase, const int64_t* ys, const int64_t* xs, TileGeometry* tile,
-                          TaskState* state) const {
-  const int pixels = tile->kernel->pixels;
-  const auto mask_of = [pixels](const int64_t* at, int64_t d, int64_t size) {
-    uint32_t mask = pixels < 32 ? ~0u << pixels : 0;
-    for (int p = 0; p < pixels; ++p)
-      mask |= uint32_t{static_cast<uint64_t>(at[p] + d) < static_cast<uint64_t>(size)} << p;
-    return mask;
-  };
-  size_t columns = 0;
-  state->column_masks.clear();
-  for (; columns < phase.taps.size() && phase.taps[columns].dy == phase.taps[0].dy; ++columns) {
-    state->column_masks.push_back(mask_of(xs, phase.taps[columns].dx, s_.w));
-  }
-  const size_t first = state->masks.size();
-  uint32_t all = ~0u, row = 0;
-  for (size_t i = 0; i < phase.taps.size(); ++i) {
-    if (i % columns == 0) row = mask_of(ys, phase.taps[i].dy, s_.h);
-    state->masks.push_back(row & state->column_masks[i % columns]);
-    all &= state->masks.back();
-  }
-  if (all == ~0u) {
-    state->masks.resize(first);
-  } else {
-    tile->masks = static_cast<int64_t>(first);
-  }
-}
-
-void DirectRun::RunTile(const TileGeometry& tile, const TaskState& state, size_t phase, const OcGroup& g,
+void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t phase, const OcGroup& g,
                         const float* x, const float* next, int64_t next_floats) const {
   const std::vector<Segment>& segments = segments_[SegmentClass(g) * plan_.phases.size() + phase];
   TileArgs t;
   t.x = x + tile.x + (first_layer() ? 0 : g.c_begin / kC0 * s_.h * s_.w * kC0);
   if (tile.table >= 0) {
-    t.pixel_offset = state.offsets.data() + tile.table;
+    t.pixel_offset = set.offsets.data() + tile.table;
     t.out_offset = t.pixel_offset + tile.kernel->pixels;
   }
   t.segments = segments.data();
   t.num_segments = static_cast<int64_t>(segments.size());
-  t.masks = tile.masks < 0 ? nullptr : state.masks.data() + tile.masks;
+  t.masks = tile.masks < 0 ? nullptr : set.masks.data() + tile.masks;
   t.weights = args_.weights + g.weight_offset[phase];
   t.bias = ops_.bias ? ops_.bias + g.block * kC0 : nullptr;
   t.block_stride = s_.oh * s_.ow * kC0;
@@ -539,23 +353,6 @@ void DirectRun::Finish(RowRange rows, size_t group_begin, size_t group_end) cons
 }
 
 }  // namespace
-
-const TileKernel& FindTile(isa::Tier tier, int blocks, int64_t pixels) {
-  const TileKernel* best = nullptr;
-  for (const TileKernel& k : TileList(tier)) {
-    if (k.blocks != blocks) continue;
-    best = &k;
-    if (k.pixels >= pixels) break;
-  }
-  assert(best);
-  return *best;
-}
-
-int MaxBlocks(isa::Tier tier) {
-  int most = 1;
-  for (const TileKernel& k : TileList(tier)) most = std::max(most, k.blocks);
-  return most;
-}
 
 void RunDirect(const ConvPlan& plan, const ConvArgs& args) { DirectRun(plan, args).Run(); }
 

@@ -1,0 +1,202 @@
+#include "kernels/conv/tiling.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <span>
+
+#include "base/int_math.h"
+
+namespace opsnn::conv {
+namespace {
+
+std::array<std::vector<TileKernel>, isa::kNumTiers> MakeTileLists() {
+  std::array<std::vector<TileKernel>, isa::kNumTiers> lists;
+  for (int t = 0; t < isa::kNumTiers; ++t) {
+    for (const auto& tiles : {OneBlockTiles, TwoBlockTiles, ManyBlockTiles}) {
+      const std::span<const TileKernel> s = tiles(static_cast<isa::Tier>(t));
+      lists[t].insert(lists[t].end(), s.begin(), s.end());
+    }
+  }
+  return lists;
+}
+
+const std::vector<TileKernel>& TileList(isa::Tier tier) {
+  static const auto lists = MakeTileLists();
+  return lists[static_cast<int>(tier)];
+}
+
+constexpr int64_t StepFloats(Step s) { return s == Step::kBlock ? kC0 : s == Step::kTwo ? 2 : 1; }
+
+}  // namespace
+
+const TileKernel& FindTile(isa::Tier tier, int blocks, int64_t pixels) {
+  const TileKernel* best = nullptr;
+  for (const TileKernel& k : TileList(tier)) {
+    if (k.blocks != blocks) continue;
+    best = &k;
+    if (k.pixels >= pixels) break;
+  }
+  assert(best);
+  return *best;
+}
+
+int MaxBlocks(isa::Tier tier) {
+  int most = 1;
+  for (const TileKernel& k : TileList(tier)) most = std::max(most, k.blocks);
+  return most;
+}
+
+Tiling::Tiling(const ConvPlan& plan) : plan_(plan), s_(plan.shape) {
+  blocks_ = CeilDiv(s_.oc, kC0);
+  in_blocks_ = CeilDiv(s_.c, kC0);
+  for (const Phase& p : plan.phases) rows_ = std::max(rows_, p.rows);
+  if (first_layer()) padded_w_ = (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1;
+  step_ = ChooseStep();
+}
+
+// Row tiles need pixels that are neighbours in input and output alike and never at a border.
+Step Tiling::ChooseStep() const {
+  if (plan_.variant == Variant::kPointwise) return Step::kBlock;
+  if (first_layer() && s_.sw == 1) return Step::kOne;
+  if (first_layer() && s_.sw == 2) return Step::kTwo;
+  return Step::kTable;
+}
+
+void Tiling::Make(const Phase& phase, RowRange rows, int blocks, TileSet* set) const {
+  set->tiles.clear();
+  set->offsets.clear();
+  set->masks.clear();
+  if (step_ != Step::kTable) return MakeRowTiles(rows, blocks, set);
+  // Rows of the range that this phase has: phases may be one row shorter than the longest.
+  RowRange have{rows.begin / rows_ * phase.rows + std::min(rows.begin % rows_, phase.rows),
+                rows.end / rows_ * phase.rows + std::min(rows.end % rows_, phase.rows)};
+  const int64_t end = have.end * phase.cols;
+  for (int64_t at = have.begin * phase.cols; at < end;) {
+    const TileKernel& kernel = FindTile(plan_.tier, blocks, end - at);
+    TileGeometry& tile = set->tiles.emplace_back();
+    tile.kernel = &kernel;
+    tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, end - at));
+    PlacePixels(phase, rows, at, &tile, set);
+    ExtendAlongRow(phase, at % phase.cols, &tile, set);
+    at += tile.pixels * tile.repeat;
+  }
+}
+
+// A table tile whose pixels and followers lie in one row, away from the borders, becomes a repeated row tile.
+void Tiling::ExtendAlongRow(const Phase& phase, int64_t x, TileGeometry* tile, TileSet* set) const {
+  // Tiles that store a part of their lanes are not repeated.
+  const bool plain = plan_.variant != Variant::kGrouped && plan_.in_step_w == 1 && plan_.out_step_w == 1 &&
+                     tile->kernel->For(Step::kBlock);
+  if (!plain || !tile->in_row || tile->masks >= 0 || phase.taps.empty()) return;
+  const int64_t reach = std::max(phase.taps.front().dx, phase.taps.back().dx);
+  tile->repeat = (std::min(phase.cols, s_.w - reach) - x) / tile->kernel->pixels;
+  tile->x = set->offsets[static_cast<size_t>(tile->table)];
+  tile->y = set->offsets[static_cast<size_t>(tile->table + tile->kernel->pixels)];
+  set->offsets.resize(static_cast<size_t>(tile->table));
+  tile->table = -1;
+  tile->step = Step::kBlock;
+}
+
+// Tiles of neighbouring pixels: of a row (first layer), or of a range of rows of one image (pointwise).
+void Tiling::MakeRowTiles(RowRange rows, int blocks, TileSet* set) const {
+  for (int64_t r = rows.begin; r < rows.end;) {
+    const int64_t n = r / s_.oh, y = r % s_.oh;
+    const int64_t next = first_layer() ? r + 1 : std::min(rows.end, (n + 1) * s_.oh);
+    const int64_t count = (next - r) * s_.ow;
+    const int64_t x0 =
+        first_layer() ? (r - rows.begin) * s_.sh * padded_w_ : (n * in_blocks_ * s_.oh + y) * s_.ow * kC0;
+    const int64_t y0 = (n * blocks_ * s_.oh + y) * s_.ow * kC0;
+    for (int64_t at = 0; at < count;) {
+      TileGeometry& tile = set->tiles.emplace_back();
+      tile.kernel = &FindTile(plan_.tier, blocks, count - at);
+      tile.pixels = static_cast<int>(std::min<int64_t>(tile.kernel->pixels, count - at));
+      // Row tiles read all their pixels: in an image, a partly filled one would leave it at the end.
+      if (!first_layer() && (!tile.kernel->For(Step::kBlock) || tile.pixels < tile.kernel->pixels)) {
+        PlacePixels(plan_.phases[0], rows, r * s_.ow + at, &tile, set);
+      } else {
+        tile.step = step_;
+        tile.x = x0 + at * StepFloats(step_);
+        tile.y = y0 + at * kC0;
+        tile.repeat = std::max<int64_t>(1, (count - at) / tile.kernel->pixels);
+      }
+      at += tile.pixels * tile.repeat;
+    }
+    r = next;
+  }
+}
+
+void Tiling::PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
+                         TileSet* set) const {
+  int64_t x = first % phase.cols, y = first / phase.cols % phase.rows, n = first / phase.cols / phase.rows;
+  int64_t ys[kMaxPixels], xs[kMaxPixels];
+  const int in_tile = tile->kernel->pixels;
+  tile->table = static_cast<int64_t>(set->offsets.size());
+  set->offsets.resize(set->offsets.size() + 2 * static_cast<size_t>(in_tile));
+  int64_t* pixel_offset = set->offsets.data() + tile->table;
+  int64_t* out_offset = pixel_offset + in_tile;
+  for (int p = 0; p < tile->pixels; ++p) {
+    ys[p] = y * plan_.in_step_h;
+    xs[p] = x * plan_.in_step_w;
+    if (first_layer()) {
+      pixel_offset[p] = (y - rows.begin % s_.oh) * s_.sh * padded_w_ + xs[p];
+    } else {
+      pixel_offset[p] = (n * in_blocks_ * s_.h * s_.w + ys[p] * s_.w + xs[p]) * kC0;
+    }
+    const int64_t oy = y * plan_.out_step_h, ox = x * plan_.out_step_w;
+    out_offset[p] = ((n * blocks_ * s_.oh + oy) * s_.ow + ox) * kC0;  // of phase (0, 0)
+    if (++x == phase.cols) {
+      x = 0;
+      if (++y == phase.rows) y = 0, ++n;
+    }
+  }
+  for (int p = tile->pixels; p < tile->kernel->pixels; ++p) {
+    pixel_offset[p] = pixel_offset[0];
+    out_offset[p] = out_offset[0];
+    ys[p] = ys[0], xs[p] = xs[0];
+  }
+  const bool strided = plan_.in_step_w == 2 && tile->kernel->For(Step::kTable2);
+  if (strided) tile->step = Step::kTable2;
+  tile->in_row = (plan_.in_step_w == 1 || strided) && tile->pixels == in_tile &&
+                 first % phase.cols + in_tile <= phase.cols;
+  if (first_layer() || plan_.variant == Variant::kPointwise) return;
+  if (phase.taps.empty()) return;
+  const Tap &one = phase.taps.front(), &other = phase.taps.back();  // the extreme taps, in either order
+  const auto [ylo, yhi] = std::minmax_element(ys, ys + in_tile);
+  const auto [xlo, xhi] = std::minmax_element(xs, xs + in_tile);
+  const bool inside = *ylo + std::min(one.dy, other.dy) >= 0 && *yhi + std::max(one.dy, other.dy) < s_.h &&
+                      *xlo + std::min(one.dx, other.dx) >= 0 && *xhi + std::max(one.dx, other.dx) < s_.w;
+  if (!inside) MakeMasks(phase, ys, xs, tile, set);
+}
+
+// Which pixels lie inside the image at each tap. The taps of a phase are all pairs of some rows and some
+// columns.
+void Tiling::MakeMasks(const Phase& phase, const int64_t* ys, const int64_t* xs, TileGeometry* tile,
+                       TileSet* set) const {
+  const int pixels = tile->kernel->pixels;
+  const auto mask_of = [pixels](const int64_t* at, int64_t d, int64_t size) {
+    uint32_t mask = pixels < 32 ? ~0u << pixels : 0;
+    for (int p = 0; p < pixels; ++p)
+      mask |= uint32_t{static_cast<uint64_t>(at[p] + d) < static_cast<uint64_t>(size)} << p;
+    return mask;
+  };
+  size_t columns = 0;
+  set->column_masks.clear();
+  for (; columns < phase.taps.size() && phase.taps[columns].dy == phase.taps[0].dy; ++columns) {
+    set->column_masks.push_back(mask_of(xs, phase.taps[columns].dx, s_.w));
+  }
+  const size_t first = set->masks.size();
+  uint32_t all = ~0u, row = 0;
+  for (size_t i = 0; i < phase.taps.size(); ++i) {
+    if (i % columns == 0) row = mask_of(ys, phase.taps[i].dy, s_.h);
+    set->masks.push_back(row & set->column_masks[i % columns]);
+    all &= set->masks.back();
+  }
+  if (all == ~0u) {
+    set->masks.resize(first);
+  } else {
+    tile->masks = static_cast<int64_t>(first);
+  }
+}
+
+}  // namespace opsnn::conv
