@@ -260,6 +260,7 @@ TEST_P(ConvTest, KnownShapes) {
       {1, 48, 13, 21, 48, 5, 2, 2, 48, false, true, Variant::kDepthwise},
       {1, 24, 12, 10, 24, 2, 2, 0, 1, true, true, Variant::kTransposed},
       {1, 32, 9, 7, 16, 4, 2, 1, 1, true, true, Variant::kTransposed},
+      {1, 256, 5, 5, 256, 1, 3, 0, 1, true, true, Variant::kTransposed},  // threads share out the weights
       {1, 24, 8, 9, 72, 3, 1, 1, 24, false, true, Variant::kGrouped},
       {1, 30, 8, 9, 42, 3, 2, 1, 3, true, true, Variant::kGrouped},
   };

@@ -327,7 +327,7 @@ void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t pha
   t.lane_begin = g.lane_begin;
   t.lane_end = g.lane_end;
   t.post = &post_;
-  if (next) {
+  if (next && t.num_segments > 0) {  // phases between the taps have none
     constexpr int64_t kLine = 64;
     t.prefetch = reinterpret_cast<const char*>(next);
     t.prefetch_bytes =

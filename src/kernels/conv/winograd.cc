@@ -1,0 +1,222 @@
+// Driver of the Winograd convolution. The points of some tile rows are kept together: V[point][block of input
+// channels][tile][lane], M[point][block of output channels][tile][lane], each point a small image that the
+// tiles of the direct convolution multiply as a pointwise one.
+#include "kernels/conv/winograd.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/int_math.h"
+#include "base/parallel.h"
+#include "kernels/conv/act_pass.h"
+#include "kernels/conv/finish.h"
+#include "kernels/conv/tile.h"
+
+namespace opsnn::conv {
+namespace {
+
+// V and M of a chunk: beside weights that stay in L2, or most of it where the weights pass by anyway and each
+// pass costs their way from memory.
+constexpr int64_t kChunkBytes = 640 << 10, kStreamedChunkBytes = 2 << 20, kResidentWeights = 1 << 20;
+
+class WinogradRun {
+ public:
+  WinogradRun(const ConvPlan& plan, const ConvArgs& args)
+      : plan_(plan), s_(plan.shape), args_(args), ops_(PrepareOperands(plan, args)), post_(args.post()) {
+    const int64_t weights = points_ * s_.c * blocks_ * kC0 * static_cast<int64_t>(sizeof(float));
+    const int64_t row_bytes =
+        points_ * tiles_w_ * (in_blocks_ + blocks_) * kC0 * static_cast<int64_t>(sizeof(float));
+    const int64_t budget = weights <= kResidentWeights ? kChunkBytes : kStreamedChunkBytes;
+    chunk_rows_ = std::clamp<int64_t>(budget / row_bytes, 1, s_.n * tiles_h_);
+    for (int64_t c = 0; c < s_.c; c += kC0)
+      segments_.push_back({c / kC0 * Padded(chunk_rows_) * kC0, 0, static_cast<int32_t>(std::min<int64_t>(kC0, s_.c - c))});
+  }
+  void Run();
+
+ private:
+  // Rows [begin, end) of tiles, counted through all images, with their points.
+  struct Chunk {
+    int64_t begin = 0, end = 0;
+    float* v = nullptr;
+    float* m = nullptr;
+  };
+  int64_t Padded(int64_t rows) const;  // tiles of so many rows, up to whole register tiles
+  int64_t VFloats() const { return points_ * in_blocks_ * Padded(chunk_rows_) * kC0; }
+  int64_t MFloats() const { return points_ * blocks_ * Padded(chunk_rows_) * kC0; }
+  bool Memory(Chunk* chunk) const;
+  void In(const Chunk& chunk, int64_t block) const;
+  void Multiply(const Chunk& chunk, int64_t first, int64_t last) const;  // of (point, group), points outermost
+  void Out(const Chunk& chunk, int64_t block) const;
+  const TileKernel& KernelFor(int blocks, int64_t pixels) const;
+
+  const ConvPlan& plan_;
+  const ConvShape& s_;
+  const ConvArgs& args_;
+  const Operands ops_;
+  const Post post_;
+  const int m_ = s_.winograd, n_ = s_.winograd + 2;
+  const int64_t points_ = int64_t{n_} * n_;
+  const int64_t in_blocks_ = CeilDiv(s_.c, kC0), blocks_ = CeilDiv(s_.oc, kC0);
+  const int64_t tiles_h_ = CeilDiv(s_.oh, m_), tiles_w_ = CeilDiv(s_.ow, m_);
+  int64_t chunk_rows_ = 1;
+  std::vector<Segment> segments_;
+};
+
+// The smallest register tile of neighbouring pixels that holds `pixels`, else the largest.
+const TileKernel& WinogradRun::KernelFor(int blocks, int64_t pixels) const {
+  const TileKernel* k = &FindTile(plan_.tier, blocks, pixels);
+  for (int64_t more = pixels; !k->For(Step::kBlock); k = &FindTile(plan_.tier, blocks, more)) more = k->pixels + 1;
+  return *k;
+}
+
+int64_t WinogradRun::Padded(int64_t rows) const { return rows * tiles_w_ + kMaxPixels; }
+
+bool WinogradRun::Memory(Chunk* chunk) const {
+  chunk->v = static_cast<float*>(ThreadScratch(static_cast<size_t>(VFloats() + MFloats()) * sizeof(float)));
+  chunk->m = chunk->v + VFloats();
+  return chunk->v != nullptr;
+}
+
+void WinogradRun::In(const Chunk& chunk, int64_t block) const {
+  const int64_t tiles = Padded(chunk_rows_);
+  WinogradInput in;
+  in.h = s_.h, in.w = s_.w;
+  in.point_stride = in_blocks_ * tiles * kC0;
+  in.v = chunk.v + block * tiles * kC0;
+  for (int64_t row = chunk.begin; row < chunk.end; ++row) {
+    in.x = ops_.x + (row / tiles_h_ * in_blocks_ + block) * s_.h * s_.w * kC0;
+    in.top = row % tiles_h_ * m_ - s_.pt;
+    for (int64_t t = 0; t < tiles_w_; ++t, in.v += kC0) {
+      in.left = t * m_ - s_.pl;
+      TransformInput(m_, in);
+    }
+  }
+}
+
+void WinogradRun::Multiply(const Chunk& chunk, int64_t first, int64_t last) const {
+  const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
+  const int64_t tiles = Padded(chunk_rows_), used = (chunk.end - chunk.begin) * tiles_w_;
+  const Post none;
+  TileArgs t;
+  t.segments = segments_.data();
+  t.num_segments = static_cast<int64_t>(segments_.size());
+  t.block_stride = tiles * kC0;
+  t.lane_end = kC0;
+  t.post = &none;
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t point = i / groups;
+    const OcGroup& g = plan_.oc_groups[static_cast<size_t>(i % groups)];
+    t.weights = args_.weights + g.weight_offset[static_cast<size_t>(point)];
+    const float* const v = chunk.v + point * in_blocks_ * tiles * kC0;
+    float* const m = chunk.m + (point * blocks_ + g.block) * tiles * kC0;
+    const int64_t bytes = s_.c * g.blocks * kC0 * static_cast<int64_t>(sizeof(float));
+    t.prefetch_bytes = 0;
+    for (int64_t at = 0; at < used;) {
+      const TileKernel& k = KernelFor(g.blocks, used - at);
+      t.pixels = k.pixels;  // behind the last tile there is room for the spare ones
+      t.repeat = std::max<int64_t>(1, (used - at) / k.pixels);
+      t.x = v + at * kC0;
+      t.y = m + at * kC0;
+      if (i + 1 < last) {  // the weights after these
+        constexpr int64_t kLine = 64;
+        t.prefetch = reinterpret_cast<const char*>(t.weights) + bytes + bytes * at / used;
+        t.prefetch_bytes = CeilDiv(CeilDiv(bytes * k.pixels, used * t.num_segments), kLine) * kLine;
+      }
+      k.For(Step::kBlock)(t);
+      at += k.pixels * t.repeat;
+    }
+  }
+}
+
+void WinogradRun::Out(const Chunk& chunk, int64_t block) const {
+  const int64_t tiles = Padded(chunk_rows_);
+  struct Again {
+    const WinogradRun* run;
+    int64_t image, block, oy, ox;
+    int rows, cols;
+  } again;
+  again.run = this;
+  again.block = block;
+  WinogradOutput out;
+  out.point_stride = blocks_ * tiles * kC0;
+  out.v = chunk.m + block * tiles * kC0;
+  out.bias = ops_.bias ? ops_.bias + block * kC0 : nullptr;
+  out.row_stride = s_.ow * kC0;
+  out.post = &post_;
+  out.context = &again;
+  out.again = [](const void* context, float* plain) {
+    const auto& a = *static_cast<const Again*>(context);
+    const ConvShape& s = a.run->s_;
+    const float* const weights = a.run->args_.weights + a.run->plan_.packed_floats -
+                                 (a.run->blocks_ - a.block) * kC0 * s.c * kWinogradTaps;
+    for (int r = 0; r < a.rows; ++r)
+      for (int c = 0; c < a.cols; ++c) {
+        float* const sum = plain + (r * a.run->m_ + c) * kC0;
+        std::fill_n(sum, kC0, 0.0f);
+        for (int64_t ic = 0; ic < s.c; ++ic)
+          for (int tap = 0; tap < kWinogradTaps; ++tap) {
+            const int64_t y = a.oy + r + tap / 3 - s.pt, x = a.ox + c + tap % 3 - s.pl;
+            if (y < 0 || y >= s.h || x < 0 || x >= s.w) continue;
+            const int64_t plane = (a.image * a.run->in_blocks_ + ic / kC0) * s.h * s.w;
+            const float value = a.run->ops_.x[(plane + y * s.w + x) * kC0 + ic % kC0];
+            const float* w = weights + (ic * kWinogradTaps + tap) * kC0;
+            for (int l = 0; l < kC0; ++l) sum[l] += w[l] * value;
+          }
+      }
+  };
+  for (int64_t row = chunk.begin; row < chunk.end; ++row) {
+    again.image = row / tiles_h_;
+    again.oy = row % tiles_h_ * m_;
+    again.rows = out.rows = static_cast<int>(std::min<int64_t>(m_, s_.oh - again.oy));
+    for (int64_t t = 0; t < tiles_w_; ++t, out.v += kC0) {
+      again.ox = t * m_;
+      again.cols = out.cols = static_cast<int>(std::min<int64_t>(m_, s_.ow - again.ox));
+      const int64_t at = (((again.image * blocks_ + block) * s_.oh + again.oy) * s_.ow + again.ox) * kC0;
+      out.y = ops_.y + at;
+      out.residual = args_.residual ? args_.residual + at : nullptr;
+      TransformOutput(m_, out);
+      if (IsRegisterAct(post_.act)) continue;
+      for (int r = 0; r < out.rows; ++r) PostPass(post_, out.y + r * out.row_stride, int64_t{out.cols} * kC0);
+    }
+  }
+  for (int64_t row = chunk.begin; row < chunk.end;) {
+    const int64_t image = row / tiles_h_, end = std::min(chunk.end, (image + 1) * tiles_h_);
+    FinishRows(plan_, args_, ops_.y, image, block, block + 1, (row - image * tiles_h_) * m_,
+               std::min((end - image * tiles_h_) * m_, s_.oh));
+    row = end;
+  }
+}
+
+void WinogradRun::Run() {
+  const int64_t rows = s_.n * tiles_h_, chunks = CeilDiv(rows, chunk_rows_);
+  const int64_t work = points_ * static_cast<int64_t>(plan_.oc_groups.size());
+  const int threads = ThreadsAvailable();
+  const auto bounds = [&](int64_t i) {
+    return Chunk{i * chunk_rows_, std::min((i + 1) * chunk_rows_, rows), nullptr, nullptr};
+  };
+  if (threads == 1 || chunks >= threads * kTasksPerThread) {
+    ParallelFor(chunks, [&](int64_t i, int) {
+      Chunk chunk = bounds(i);
+      if (!Memory(&chunk)) return;
+      for (int64_t b = 0; b < in_blocks_; ++b) In(chunk, b);
+      Multiply(chunk, 0, work);
+      for (int64_t b = 0; b < blocks_; ++b) Out(chunk, b);
+    });
+    return;
+  }
+  // Few chunks: the threads share each, so that every weight is read by one of them.
+  for (int64_t i = 0; i < chunks; ++i) {
+    Chunk chunk = bounds(i);
+    if (!Memory(&chunk)) return;
+    ParallelFor(in_blocks_, [&](int64_t b, int) { In(chunk, b); });
+    const int64_t parts = std::min<int64_t>(work, threads * kTasksPerThread);
+    ParallelFor(parts, [&](int64_t p, int) { Multiply(chunk, work * p / parts, work * (p + 1) / parts); });
+    ParallelFor(blocks_, [&](int64_t b, int) { Out(chunk, b); });
+  }
+}
+
+}  // namespace
+
+void RunWinograd(const ConvPlan& plan, const ConvArgs& args) { WinogradRun(plan, args).Run(); }
+
+}  // namespace opsnn::conv

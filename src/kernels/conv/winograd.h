@@ -1,0 +1,70 @@
+// Winograd's minimal filtering F(m x m, 3 x 3) for stride 1: an input tile of (m+2)^2 pixels and the kernel
+// are transformed, multiplied point by point, summed over channels as (m+2)^2 products of matrices, and
+// transformed back to m x m outputs.
+//
+//   Y = A' [ (G g G') . (B' d B) ] A        m = 2: points 0, 1, -1, inf;  m = 4: 0, 3/4, -3/4, 3/2, -3/2, inf
+//
+// The products take 9 m^2 / (m+2)^2 times fewer multiplications: 2.25 (m = 2), 4 (m = 4). The points of m = 4
+// are exact in binary and chosen for their error: about 1.6 times that of the direct sum (root mean square,
+// 128 channels; with the usual points 1 and 2 it is 3.5; m = 2 is below the direct sum). A Winograd output
+// carries rounding of its whole tile, so its error is relative to the largest values there, not to its own
+// terms: kernel users state the bound through WinogradGrowth. Tiles with a result that is not finite are
+// computed again as plain sums, so infinities and NaN reach the outputs whose window covers them and no
+// others.
+//
+// Lavin, Gray: Fast Algorithms for Convolutional Neural Networks, 2015 (the algorithm); Toom, Cook (the
+// matrices for given points).
+#ifndef OPSNN_KERNELS_CONV_WINOGRAD_H_
+#define OPSNN_KERNELS_CONV_WINOGRAD_H_
+
+#include "kernels/conv/conv.h"
+
+namespace opsnn::conv {
+
+inline constexpr int kWinogradTaps = 9;
+
+// Why Winograd cannot compute this shape; null if it can.
+const char* WinogradRefusal(const ConvShape& s);
+
+// The transform matrices for points 0, p, -p(, q, -q) and infinity, row major: in = B' (n x n), weights = G
+// (n x 3), out = A' (m x n), n = m + 2.
+struct WinogradMatrices {
+  int m = 0, n = 0;
+  double in[36] = {}, weights[18] = {}, out[24] = {};
+};
+WinogradMatrices MatricesOf(int m);
+
+// Lays out oc_groups' weights: one run per point, then the plain weights for tiles that are computed again.
+void LayOutWinograd(ConvPlan* plan);
+void PackWinograd(const ConvPlan& plan, const float* w, float* packed);
+void RunWinograd(const ConvPlan& plan, const ConvArgs& args);
+
+// ---- one tile and one block of channels (winograd_transform.cc)
+
+struct WinogradInput {
+  const float* x = nullptr;           // pixel (0, 0) of the channel block
+  int64_t h = 0, w = 0;               // of the image
+  int64_t top = 0, left = 0;          // of the tile; may lie outside
+  float* v = nullptr;                 // point 0 of the tile
+  int64_t point_stride = 0;           // floats between points
+};
+void TransformInput(int m, const WinogradInput& in);
+
+struct WinogradOutput {
+  const float* v = nullptr;  // point 0 of the tile
+  int64_t point_stride = 0;
+  const float* bias = nullptr;      // [kC0] or null
+  const float* residual = nullptr;  // as y, or null
+  float* y = nullptr;               // first output pixel of the tile
+  int64_t row_stride = 0;           // floats between rows of y
+  int rows = 0, cols = 0;           // stored, at most m
+  const Post* post = nullptr;
+  // The same outputs as plain sums, where a result is not finite: rows of `plain`, kC0 floats per pixel.
+  void (*again)(const void* context, float* plain) = nullptr;
+  const void* context = nullptr;
+};
+void TransformOutput(int m, const WinogradOutput& out);
+
+}  // namespace opsnn::conv
+
+#endif  // OPSNN_KERNELS_CONV_WINOGRAD_H_

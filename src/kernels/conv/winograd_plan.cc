@@ -1,0 +1,168 @@
+// When Winograd pays, its matrices, and packing.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/int_math.h"
+#include "base/parallel.h"
+#include "kernels/conv/winograd.h"
+
+namespace opsnn::conv {
+namespace {
+
+// A polynomial by ascending powers, times (x - root).
+std::vector<double> TimesRoot(const std::vector<double>& p, double root) {
+  std::vector<double> r(p.size() + 1, 0.0);
+  for (size_t i = 0; i < p.size(); ++i) {
+    r[i + 1] += p[i];
+    r[i] -= root * p[i];
+  }
+  return r;
+}
+
+// U = G g G' of one kernel, rounded once.
+void TransformWeights(const WinogradMatrices& t, const float* g, double* u) {
+  double half[18];  // n x 3
+  for (int i = 0; i < t.n; ++i)
+    for (int c = 0; c < 3; ++c) {
+      half[i * 3 + c] = 0;
+      for (int r = 0; r < 3; ++r) half[i * 3 + c] += t.weights[i * 3 + r] * double{g[r * 3 + c]};
+    }
+  for (int i = 0; i < t.n; ++i)
+    for (int j = 0; j < t.n; ++j) {
+      u[i * t.n + j] = 0;
+      for (int c = 0; c < 3; ++c) u[i * t.n + j] += half[i * 3 + c] * t.weights[j * 3 + c];
+    }
+}
+
+// Cycles per vector of kC0 lanes and point that a transform takes, stores into L2 included. Measured.
+constexpr double kInputCycles = 4, kOutputCycles = 3;
+// Shares of the multiply-add peak: long sums of the direct form, the short ones of the points.
+constexpr double kDirectShare = 0.93, kPointShare = 0.85;
+// Transformed weights beyond this do not stay in L2 and arrive at so many bytes a cycle.
+constexpr double kResidentBytes = 1 << 20, kStreamBytes = 4.5;
+// The direct form is kept unless the gain is at least this: its error is smaller.
+constexpr double kLeastGain = 0.12;
+
+double LanesOf(isa::Tier tier) {
+  return tier == isa::Tier::kAvx512 ? 16 : tier == isa::Tier::kAvx2 ? 8 : 4;
+}
+
+double DirectCycles(const ConvShape& s, double rate) {
+  return static_cast<double>(s.n * s.oh * s.ow) * static_cast<double>(s.c * CeilDiv(s.oc, kC0) * kC0) *
+         kWinogradTaps / (rate * kDirectShare);
+}
+
+double WinogradCycles(const ConvShape& s, int m, double rate) {
+  const double points = (m + 2) * (m + 2);
+  const double tiles = static_cast<double>(s.n * CeilDiv(s.oh, m) * CeilDiv(s.ow, m));
+  const double blocks_in = static_cast<double>(CeilDiv(s.c, kC0)), blocks_out = static_cast<double>(CeilDiv(s.oc, kC0));
+  const double products = points * tiles * static_cast<double>(s.c) * blocks_out * kC0 / (rate * kPointShare);
+  const double transforms =
+      tiles * points * (blocks_in * kInputCycles + blocks_out * kOutputCycles) * (2 * kC0 / rate);
+  const double bytes = points * static_cast<double>(s.c) * blocks_out * kC0 * sizeof(float);
+  return std::max(products, bytes > kResidentBytes ? bytes / kStreamBytes : 0.0) + transforms;
+}
+
+}  // namespace
+
+const char* WinogradRefusal(const ConvShape& s) {
+  if (s.transposed || s.kh != 3 || s.kw != 3) return "not a 3x3 kernel";
+  if (s.sh != 1 || s.sw != 1) return "stride above 1";
+  if (s.dh != 1 || s.dw != 1) return "dilation above 1";
+  if (s.groups != 1) return "groups";
+  return nullptr;
+}
+
+int ChooseWinograd(const ConvShape& s) {
+  if (WinogradRefusal(s) || s.n == 0 || s.c == 0 || s.oc == 0 || s.oh == 0 || s.ow == 0) return 0;
+  constexpr double kFmaPerCycle = 2;
+  const double rate = kFmaPerCycle * LanesOf(isa::ActiveTier());
+  const double direct = DirectCycles(s, rate), two = WinogradCycles(s, 2, rate), four = WinogradCycles(s, 4, rate);
+  if (std::min(two, four) > direct * (1 - kLeastGain)) return 0;
+  return two < four ? 2 : 4;
+}
+
+WinogradMatrices MatricesOf(int m) {
+  WinogradMatrices t;
+  t.m = m, t.n = m + 2;
+  const std::vector<double> points = m == 2 ? std::vector<double>{0, 1, -1} : std::vector<double>{0, 0.75, -0.75, 1.5, -1.5};
+  const int finite = t.n - 1;
+  std::vector<double> all{1.0};
+  for (double p : points) all = TimesRoot(all, p);
+  for (int i = 0; i < finite; ++i) {
+    std::vector<double> poly{1.0};
+    double norm = 1;
+    for (int j = 0; j < finite; ++j) {
+      if (j == i) continue;
+      poly = TimesRoot(poly, points[static_cast<size_t>(j)]);
+      norm *= points[static_cast<size_t>(i)] - points[static_cast<size_t>(j)];
+    }
+    for (size_t k = 0; k < poly.size(); ++k) t.in[i * t.n + static_cast<int>(k)] = poly[k];
+    double power = 1;
+    for (int k = 0; k < m; ++k, power *= points[static_cast<size_t>(i)]) {
+      t.out[k * t.n + i] = power;
+      if (k < 3) t.weights[i * 3 + k] = power / norm;
+    }
+    if (m == 2) t.weights[i * 3 + 2] = power / norm;
+  }
+  for (size_t k = 0; k < all.size(); ++k) t.in[finite * t.n + static_cast<int>(k)] = all[k];
+  t.weights[finite * 3 + 2] = 1;
+  t.out[(m - 1) * t.n + finite] = 1;
+  return t;
+}
+
+double WinogradGrowth(int m, int64_t channels) {
+  const WinogradMatrices t = MatricesOf(m);
+  double worst = 0;  // of one dimension: the largest |A'| (|G| e_k) (|B'| 1)
+  for (int i = 0; i < m; ++i)
+    for (int k = 0; k < 3; ++k) {
+      double sum = 0;
+      for (int p = 0; p < t.n; ++p) {
+        double row = 0;
+        for (int j = 0; j < t.n; ++j) row += std::abs(t.in[p * t.n + j]);
+        sum += std::abs(t.out[i * t.n + p] * t.weights[p * 3 + k]) * row;
+      }
+      worst = std::max(worst, sum);
+    }
+  // Six roundings on the way through the transforms of two dimensions and of the weights, and the sum.
+  constexpr double kTransformRoundings = 6;
+  return worst * worst * (2 * std::sqrt(static_cast<double>(channels)) + 4 + kTransformRoundings);
+}
+
+void LayOutWinograd(ConvPlan* plan) {
+  const int points = (plan->shape.winograd + 2) * (plan->shape.winograd + 2);
+  for (int p = 0; p < points; ++p)
+    for (OcGroup& g : plan->oc_groups) {
+      g.weight_offset.push_back(plan->packed_floats);
+      plan->packed_floats += plan->shape.c * g.blocks * kC0;
+    }
+  plan->packed_floats += CeilDiv(plan->shape.oc, kC0) * kC0 * plan->shape.c * kWinogradTaps;
+}
+
+void PackWinograd(const ConvPlan& plan, const float* w, float* packed) {
+  const ConvShape& s = plan.shape;
+  const WinogradMatrices t = MatricesOf(s.winograd);
+  const int points = t.n * t.n;
+  const int64_t blocks = CeilDiv(s.oc, kC0);
+  float* const plain = packed + plan.packed_floats - blocks * kC0 * s.c * kWinogradTaps;
+  ParallelFor(static_cast<int64_t>(plan.oc_groups.size()), [&](int64_t i, int) {
+    const OcGroup& g = plan.oc_groups[static_cast<size_t>(i)];
+    const int64_t lanes = g.blocks * kC0;
+    double u[36];
+    for (int64_t l = 0; l < lanes; ++l) {
+      const int64_t o = g.block * kC0 + l;
+      for (int64_t c = 0; c < s.c; ++c) {
+        const float* from = w + (o * s.c + c) * kWinogradTaps;
+        const bool real = o < s.oc;
+        if (real) TransformWeights(t, from, u);
+        for (int p = 0; p < points; ++p)
+          packed[g.weight_offset[static_cast<size_t>(p)] + c * lanes + l] = real ? static_cast<float>(u[p]) : 0.0f;
+        float* to = plain + (o / kC0 * s.c + c) * kWinogradTaps * kC0 + o % kC0;
+        for (int tap = 0; tap < kWinogradTaps; ++tap) to[tap * kC0] = real ? from[tap] : 0.0f;
+      }
+    }
+  });
+}
+
+}  // namespace opsnn::conv
