@@ -176,6 +176,19 @@ void FinishColumns(const Params& p, const Tile& t, int64_t first, int64_t last, 
   }
 }
 
+// All of the product after tile t where t is one, in place and small enough to be fetched within another.
+void SetNextProduct(const Params& p, const Tile& t, BlockArgs& g) {
+  constexpr int64_t kMaxFloats = 2 * 64 * 64;
+  const int64_t next = t.batch + 1;
+  if (next >= p.batch || t.cols != p.n || t.rows != p.m || p.k * std::max(p.m, p.n) > kMaxFloats) return;
+  const PackSource a = Rows(p.a, next), b = Columns(p.b, next);
+  constexpr int64_t kSize = sizeof(float);
+  g.next_a = a.k_stride == 1 ? Lines(a.data, a.i_stride * kSize, p.m, p.k * kSize)
+                             : Lines(a.data, a.k_stride * kSize, p.k, p.m * kSize);
+  if (p.b.batch_stride != 0) g.next_b = Lines(b.data, b.k_stride * kSize, p.k, p.n * kSize);
+  if (p.c) g.next_c = p.c + next * p.c_batch_stride;
+}
+
 void RunTile(const Job& job, const Tile& t) {
   const Params& p = *job.p;
   float* c = p.c ? p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col : nullptr;
@@ -215,6 +228,7 @@ void RunTile(const Job& job, const Tile& t) {
       g.c = c + j;
       g.next = NextLines(job, t, k0, j, g.cols, g.depth);
       g.next_c = j + g.cols < t.cols ? g.c + g.cols : c;
+      if (job.path == Path::kDirect && g.cols == p.n && last && k0 == 0) SetNextProduct(p, t, g);
       if (last) g.finish = TilePart(p.epilogue, t.col + j);
       for (g.p0 = 0; g.p0 < g.panels.count; g.p0 = g.p1) {
         g.p1 = std::min(g.panels.count, g.p0 + panels);
@@ -263,7 +277,7 @@ double CutCost(const Job& job, int64_t nm, int64_t nn, int64_t batch, int64_t th
   return a_cost + b_cost + std::ceil(per_thread) / per_thread - 1 + kUneven / per_thread;
 }
 
-constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kTasksPerThread = 4, kProductsPerTask = 16;
 
 Grid MakeGrid(const Job& job, int64_t batch) {
   const Params& p = *job.p;
@@ -307,7 +321,10 @@ void RunTiles(const Job& job, int64_t first_batch, int64_t batches) {
   const Grid grid = MakeGrid(job, batches);
   const int64_t tiles = grid.nm * grid.nn, total = tiles * batches;
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
-  const int64_t group = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, work / tiles), 1, total);
+  // Products of a batch bring their successors along (SetNextProduct), which ends with the group.
+  const int64_t run = std::min(kProductsPerTask, total / (kTasksPerThread * ThreadsAvailable()));
+  const int64_t by_work = kTaskWork / std::max<int64_t>(1, work / tiles);
+  const int64_t group = std::clamp<int64_t>(std::max(by_work, tiles == 1 ? run : 1), 1, total);
   ForEach(CeilDiv(total, group), work * batches, [&](int64_t task) {
     for (int64_t i = task * group; i < std::min(total, (task + 1) * group); ++i) {
       RunTile(job, grid.At(i % tiles, first_batch + i / tiles));

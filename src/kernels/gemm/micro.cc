@@ -278,6 +278,25 @@ Lines LinesOfA(const BlockArgs& g, int64_t p) {
   return {};
 }
 
+// All tiles of one row panel, B stays in L1 as a whole, and the operands of the next product of a batch come
+// meanwhile.
+void Batched(const BlockArgs& g, int64_t pieces, MicroArgs& m) {
+  Lines a = g.next_a;
+  Lines& lines = m.ahead.b;
+  lines = g.next_b;
+  const int64_t tiles = (g.p1 - g.p0) * CeilDiv(g.cols, kNr), share = CeilDiv(lines.left + a.left, tiles);
+  m.ahead.b_step = CeilDiv(share, pieces);
+  for (int64_t p = g.p0; p < g.p1; ++p) {
+    const bool last_row = p + 1 == g.p1;
+    for (int64_t j = 0; j < g.cols; j += kNr) {
+      const bool last_col = j + kNr >= g.cols;
+      if (lines.left == 0) std::swap(lines, a);
+      m.ahead.b_lines = std::min(share, lines.left);
+      RunTile(g, {p, j, last_col && !last_row ? p + 1 : p, last_col ? 0 : j + kNr, last_col && last_row}, m);
+    }
+  }
+}
+
 // All tiles of one row panel, B stays in L1 as a whole: A is read once and C written in whole lines.
 void RowsOutside(const BlockArgs& g, int64_t pieces, MicroArgs& m) {
   Lines& lines = m.ahead.b;
@@ -306,7 +325,9 @@ void MacroBlockKernel(const BlockArgs& g) {
   m.ahead.ldc = g.ldc;
   const int64_t pieces = std::max<int64_t>(1, g.depth / kPiece);
   m.ahead.c_step = CeilDiv(kMr, pieces);
-  if (g.cols * g.depth <= kResidentFloats) {
+  if (g.next_a.left > 0) {
+    Batched(g, pieces, m);
+  } else if (g.cols * g.depth <= kResidentFloats) {
     RowsOutside(g, pieces, m);
   } else {
     PanelsOutside(g, pieces, m);
