@@ -4,12 +4,13 @@
 //   y[n,o,oy,ox] = act(bias[o] + sum_{c,ky,kx} w[o,c,ky,kx] * x[n,c,oy*sh - pt + ky*dh, ox*sw - pl + kx*dw] +
 //   r)
 //
-// with x = 0 outside the image, c running over the channels of o's group, r an optional residual of y's
+// (of volumes: likewise with oz, kz, for which depth, front padding pf, sd and dd stand in the same way) with
+// x = 0 outside the image, c running over the channels of o's group, r an optional residual of y's
 // shape. Transposed: y[n,o,iy*sh - pt + ky*dh, ix*sw - pl + kx*dw] sums w[c,o,ky,kx] * x[n,c,iy,ix]. A plan
 // is made once per shape and holds no data; weights are packed by PackWeights into a buffer that belongs to
 // the caller. Padding lanes of a blocked input's last channel block are never read; those of the output are
-// unspecified. Every result is summed in one fixed order (channel block, then ky, kx, then channel), whatever
-// the threads.
+// unspecified. Every result is summed in one fixed order (channel block, then kz, ky, kx, then channel),
+// whatever the threads.
 #ifndef OPSNN_KERNELS_CONV_CONV_H_
 #define OPSNN_KERNELS_CONV_CONV_H_
 
@@ -27,20 +28,28 @@ namespace opsnn::conv {
 inline constexpr int kC0 = 16;  // channels per block of f32 images: one AVX-512 vector, one cache line
 
 struct ConvShape {
-  int64_t n = 1, c = 1, h = 1, w = 1;  // input (N, C, H, W)
-  int64_t oc = 1, oh = 1, ow = 1;      // output (N, OC, OH, OW); bottom and right padding follow from these
-  int64_t kh = 1, kw = 1;
-  int64_t sh = 1, sw = 1, dh = 1, dw = 1;
-  int64_t pt = 0, pl = 0;  // padding on top and on the left; negative crops
+  int64_t n = 1, c = 1, d = 1, h = 1, w = 1;  // input (N, C, D, H, W); images have depth 1
+  int64_t oc = 1, od = 1, oh = 1, ow = 1;     // output; padding at the ends follows from these
+  int64_t kd = 1, kh = 1, kw = 1;
+  int64_t sd = 1, sh = 1, sw = 1, dd = 1, dh = 1, dw = 1;
+  int64_t pf = 0, pt = 0, pl = 0;  // padding in front, on top and on the left; negative crops
   int64_t groups = 1;
   bool transposed = false;
-  bool x_blocked = true, y_blocked = true;  // NC1HWC0, else NCHW
+  bool x_blocked = true, y_blocked = true;  // NC1HWC0 (volumes: N, C1, D, H, W, C0), else NCHW
+
+  int64_t plane() const { return d * h * w; }  // elements of one channel
+  int64_t out_plane() const { return od * oh * ow; }
+  int64_t taps() const { return kd * kh * kw; }
+  bool flat() const { return d == 1 && od == 1 && kd == 1 && pf == 0; }  // images, no volumes
+  int winograd =
+      0;  // 2 or 4: output tile of Winograd, where the shape allows it; the caller accepts its error
 };
 
 // The variants, best first.
 enum class Variant : uint8_t {
   kDepthwise,   // one input and one output channel per group
   kFirstLayer,  // NCHW input with few channels, read without conversion
+  kWinograd,    // 3x3, stride 1, where ConvShape asks for it
   kPointwise,   // 1x1, stride 1: a gemm over flattened pixels
   kDirect,      // any dense kernel; groups whose channels fill whole blocks
   kTransposed,  // one small direct convolution per output phase
@@ -50,14 +59,15 @@ const char* Name(Variant v);
 
 // A kernel position, as an offset from a pixel's base position in the input.
 struct Tap {
-  int32_t dy = 0, dx = 0;  // in input pixels
-  int32_t ky = 0, kx = 0;  // in the kernel
+  int32_t dz = 0, dy = 0, dx = 0;  // in input pixels
+  int32_t kz = 0, ky = 0, kx = 0;  // in the kernel
 };
 
-// Output pixels (py + i*step_h, px + j*step_w), i < rows, j < cols, that share one list of taps. A plain
-// convolution has one phase; a transposed one has sh * sw of them.
+// Output pixels (pz + i*step_d, py + j*step_h, px + k*step_w), i < slices, j < rows, k < cols, that share one
+// list of taps: all triples of some slices, rows and columns, in this order. A plain convolution has one
+// phase; a transposed one has sd * sh * sw of them.
 struct Phase {
-  int64_t py = 0, px = 0, rows = 0, cols = 0;
+  int64_t pz = 0, py = 0, px = 0, slices = 1, rows = 0, cols = 0;
   std::vector<Tap> taps;
 };
 
@@ -78,8 +88,8 @@ struct ConvPlan {
   std::string refused;                // why the variants before this one do not apply
   std::vector<Phase> phases;
   std::vector<OcGroup> oc_groups;
-  int64_t in_step_h = 1, in_step_w = 1;    // input step per phase row and column
-  int64_t out_step_h = 1, out_step_w = 1;  // output step per phase row and column
+  int64_t in_step_d = 1, in_step_h = 1, in_step_w = 1;     // input step per phase slice, row and column
+  int64_t out_step_d = 1, out_step_h = 1, out_step_w = 1;  // output step likewise
   int64_t packed_floats = 0;
   size_t workspace_bytes = 0;
   int64_t x_offset = 0, y_offset = 0;  // in floats: blocked copies inside the workspace
@@ -90,7 +100,15 @@ struct ConvPlan {
 // Chooses the variant and lays out weights and workspace for the active tier. The shape must be valid.
 ConvPlan PlanConv(const ConvShape& shape);
 
-// w is dense: (OC, C/groups, kh, kw), for transposed convolutions (C, OC/groups, kh, kw).
+// The Winograd tile with which this shape is fastest on the active tier, 4 or 2; 0: the direct form is, or
+// Winograd cannot compute it.
+int ChooseWinograd(const ConvShape& s);
+
+// A Winograd output is off by at most  eps * WinogradGrowth * sum_{c,ky,kx} |w| max |x|,  the maximum over
+// the pixels that share a tile with the output: m + 1 around it (in f32, eps = 2^-24, first order).
+double WinogradGrowth(int m, int64_t channels);
+
+// w is dense: (OC, C/groups, kd, kh, kw), for transposed convolutions (C, OC/groups, kd, kh, kw).
 void PackWeights(const ConvPlan& plan, const float* w, float* packed);
 
 // Names everything that the packed order depends on: plans with equal keys share packed weights.

@@ -19,15 +19,17 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // An f32 image in either layout with guard values around it; padding lanes start as NaN.
 struct Image {
-  Image(int64_t n, int64_t c, int64_t h, int64_t w, bool blocked) : n(n), c(c), h(h), w(w), blocked(blocked) {
+  Image(int64_t n, int64_t c, int64_t d, int64_t h, int64_t w, bool blocked)
+      : n(n), c(c), d(d), h(h), w(w), blocked(blocked) {
     const int64_t lanes = blocked ? CeilDiv(c, kC0) * kC0 : c;
-    data.assign(static_cast<size_t>(n * lanes * h * w) + 2 * kGuard, kNan);
+    data.assign(static_cast<size_t>(n * lanes * d * h * w) + 2 * kGuard, kNan);
     for (int i = 0; i < kGuard; ++i) data[i] = data[data.size() - 1 - i] = kGuardValue;
   }
   float* ptr() { return data.data() + kGuard; }
-  float& At(int64_t in, int64_t ic, int64_t y, int64_t x) {
-    if (!blocked) return ptr()[((in * c + ic) * h + y) * w + x];
-    return ptr()[(((in * CeilDiv(c, kC0) + ic / kC0) * h + y) * w + x) * kC0 + ic % kC0];
+  float& At(int64_t in, int64_t ic, int64_t z, int64_t y, int64_t x) {
+    const int64_t at = (z * h + y) * w + x, size = d * h * w;
+    if (!blocked) return ptr()[(in * c + ic) * size + at];
+    return ptr()[((in * CeilDiv(c, kC0) + ic / kC0) * size + at) * kC0 + ic % kC0];
   }
   void Fill(Rng& rng) {
     ForEach([&](float& v, int64_t) { v = static_cast<float>(rng.Real(-1, 1)); });
@@ -37,8 +39,9 @@ struct Image {
     int64_t i = 0;
     for (int64_t a = 0; a < n; ++a)
       for (int64_t b = 0; b < c; ++b)
-        for (int64_t y = 0; y < h; ++y)
-          for (int64_t x = 0; x < w; ++x) fn(At(a, b, y, x), i++);
+        for (int64_t z = 0; z < d; ++z)
+          for (int64_t y = 0; y < h; ++y)
+            for (int64_t x = 0; x < w; ++x) fn(At(a, b, z, y, x), i++);
   }
   std::vector<double> Get() {
     std::vector<double> out;
@@ -52,7 +55,7 @@ struct Image {
   }
   static constexpr int kGuard = 64;
   static constexpr float kGuardValue = 12345.0f;
-  int64_t n, c, h, w;
+  int64_t n, c, d, h, w;
   bool blocked;
   std::vector<float> data;
 };
@@ -60,35 +63,40 @@ struct Image {
 // Sums and sums of magnitudes in double, straight from the definition (scatter form for transposed).
 void Reference(const ConvShape& s, Image& x, const std::vector<float>& w, std::vector<double>* sum,
                std::vector<double>* abs_sum) {
-  const int64_t cg = s.c / s.groups, og = s.oc / s.groups;
-  sum->assign(static_cast<size_t>(s.n * s.oc * s.oh * s.ow), 0.0);
+  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.taps();
+  sum->assign(static_cast<size_t>(s.n * s.oc * s.out_plane()), 0.0);
   abs_sum->assign(sum->size(), 0.0);
-  const auto add = [&](int64_t n, int64_t o, int64_t oy, int64_t ox, double product) {
-    if (oy < 0 || oy >= s.oh || ox < 0 || ox >= s.ow) return;
-    const size_t at = static_cast<size_t>(((n * s.oc + o) * s.oh + oy) * s.ow + ox);
+  const auto in = [](int64_t at, int64_t size) { return at >= 0 && at < size; };
+  const auto add = [&](int64_t n, int64_t o, int64_t oz, int64_t oy, int64_t ox, double product) {
+    const size_t at = static_cast<size_t>((((n * s.oc + o) * s.od + oz) * s.oh + oy) * s.ow + ox);
     (*sum)[at] += product;
     (*abs_sum)[at] += std::fabs(product);
+  };
+  const int64_t slices = s.transposed ? s.d : s.od, rows = s.transposed ? s.h : s.oh,
+                cols = s.transposed ? s.w : s.ow;
+  // One weight: the channels and kernel position of which are given.
+  const auto weight = [&](int64_t n, int64_t c, int64_t o, int64_t kz, int64_t ky, int64_t kx, double wv) {
+    for (int64_t h = 0; h < slices; ++h)
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < cols; ++j) {
+          const int64_t fz = h * s.sd - s.pf + kz * s.dd, fy = i * s.sh - s.pt + ky * s.dh,
+                        fx = j * s.sw - s.pl + kx * s.dw;
+          if (s.transposed) {
+            if (in(fz, s.od) && in(fy, s.oh) && in(fx, s.ow)) add(n, o, fz, fy, fx, wv * x.At(n, c, h, i, j));
+          } else if (in(fz, s.d) && in(fy, s.h) && in(fx, s.w)) {
+            add(n, o, h, i, j, wv * x.At(n, c, fz, fy, fx));
+          }
+        }
   };
   for (int64_t n = 0; n < s.n; ++n)
     for (int64_t g = 0; g < s.groups; ++g)
       for (int64_t o = 0; o < og; ++o)
         for (int64_t c = 0; c < cg; ++c)
-          for (int64_t ky = 0; ky < s.kh; ++ky)
-            for (int64_t kx = 0; kx < s.kw; ++kx) {
-              const int64_t rows = s.transposed ? s.h : s.oh, cols = s.transposed ? s.w : s.ow;
-              const int64_t tap = ky * s.kw + kx;
-              const double wv = s.transposed ? w[((g * cg + c) * og + o) * s.kh * s.kw + tap]
-                                             : w[((g * og + o) * cg + c) * s.kh * s.kw + tap];
-              for (int64_t i = 0; i < rows; ++i)
-                for (int64_t j = 0; j < cols; ++j) {
-                  const int64_t fy = i * s.sh - s.pt + ky * s.dh, fx = j * s.sw - s.pl + kx * s.dw;
-                  if (s.transposed) {
-                    add(n, g * og + o, fy, fx, wv * x.At(n, g * cg + c, i, j));
-                  } else if (fy >= 0 && fy < s.h && fx >= 0 && fx < s.w) {
-                    add(n, g * og + o, i, j, wv * x.At(n, g * cg + c, fy, fx));
-                  }
-                }
-            }
+          for (int64_t tap = 0; tap < taps; ++tap) {
+            const double wv = s.transposed ? w[((g * cg + c) * og + o) * taps + tap]
+                                           : w[((g * og + o) * cg + c) * taps + tap];
+            weight(n, g * cg + c, g * og + o, tap / (s.kh * s.kw), tap / s.kw % s.kh, tap % s.kw, wv);
+          }
 }
 
 double ActRef(RegAct act, double v, const float* imm) {
@@ -112,9 +120,10 @@ struct Options {
 };
 
 std::string Show(const ConvShape& s) {
-  return StrFormat("n%d c%d %dx%d -> %d %dx%d k%dx%d s%dx%d d%dx%d p%d,%d g%d %s x%d y%d", int(s.n), int(s.c),
-                   int(s.h), int(s.w), int(s.oc), int(s.oh), int(s.ow), int(s.kh), int(s.kw), int(s.sh),
-                   int(s.sw), int(s.dh), int(s.dw), int(s.pt), int(s.pl), int(s.groups),
+  return StrFormat("n%d c%d %dx%dx%d -> %d %dx%dx%d k%dx%dx%d s%dx%dx%d d%dx%dx%d p%d,%d,%d g%d %s x%d y%d",
+                   int(s.n), int(s.c), int(s.d), int(s.h), int(s.w), int(s.oc), int(s.od), int(s.oh),
+                   int(s.ow), int(s.kd), int(s.kh), int(s.kw), int(s.sd), int(s.sh), int(s.sw), int(s.dd),
+                   int(s.dh), int(s.dw), int(s.pf), int(s.pt), int(s.pl), int(s.groups),
                    s.transposed ? "transposed" : "", s.x_blocked, s.y_blocked);
 }
 
@@ -123,10 +132,10 @@ void CheckConv(const ConvShape& s, const Options& o, Rng& rng) {
   const ConvPlan plan = PlanConv(s);
   SCOPED_TRACE(Show(s) + " [" + plan.Describe() + "] " + (o.bias ? "bias " : "") +
                (o.residual ? "residual " : "") + "act " + std::to_string(int(o.act)));
-  Image x(s.n, s.c, s.h, s.w, s.x_blocked), residual(s.n, s.oc, s.oh, s.ow, s.y_blocked);
+  Image x(s.n, s.c, s.d, s.h, s.w, s.x_blocked), residual(s.n, s.oc, s.od, s.oh, s.ow, s.y_blocked);
   x.Fill(rng);
   residual.Fill(rng);
-  std::vector<float> w(static_cast<size_t>(s.oc * s.c / s.groups * s.kh * s.kw)),
+  std::vector<float> w(static_cast<size_t>(s.oc * s.c / s.groups * s.taps())),
       bias(static_cast<size_t>(s.oc));
   for (float& v : w) v = static_cast<float>(rng.Real(-1, 1));
   for (float& v : bias) v = static_cast<float>(rng.Real(-1, 1));
@@ -135,10 +144,10 @@ void CheckConv(const ConvShape& s, const Options& o, Rng& rng) {
   EXPECT_EQ(packed[static_cast<size_t>(plan.packed_floats)], Image::kGuardValue);
 
   std::vector<double> first;
-  Image y(s.n, s.oc, s.oh, s.ow, s.y_blocked);
+  Image y(s.n, s.oc, s.od, s.oh, s.ow, s.y_blocked);
   for (int threads = 1; threads <= 2; ++threads) {
     SetNumThreads(threads);
-    y = Image(s.n, s.oc, s.oh, s.ow, s.y_blocked);
+    y = Image(s.n, s.oc, s.od, s.oh, s.ow, s.y_blocked);
     if (o.residual && o.in_place) y.data = residual.data;
     std::vector<char> workspace(plan.workspace_bytes + 64);
     ConvArgs a;
@@ -164,10 +173,10 @@ void CheckConv(const ConvShape& s, const Options& o, Rng& rng) {
   Reference(s, x, w, &want, &magnitude);
   const float imm[2] = {o.act == RegAct::kHardSwish ? 1.0f / 6 : -0.5f, 0.5f};
   const std::vector<double> res = residual.Get();
-  const int64_t k = s.c / s.groups * s.kh * s.kw;
+  const int64_t k = s.c / s.groups * s.taps();
   std::vector<double> tolerance(want.size());
   for (size_t i = 0; i < want.size(); ++i) {
-    const size_t channel = i / static_cast<size_t>(s.oh * s.ow) % static_cast<size_t>(s.oc);
+    const size_t channel = i / static_cast<size_t>(s.out_plane()) % static_cast<size_t>(s.oc);
     double m = magnitude[i];
     if (o.bias) want[i] += bias[channel], m += std::fabs(bias[channel]);
     if (o.residual) want[i] += res[i], m += std::fabs(res[i]);
@@ -184,18 +193,23 @@ void CheckConv(const ConvShape& s, const Options& o, Rng& rng) {
   EXPECT_EQ(testing::Compare(got, want, tolerance), "");
 }
 
-// Fills in an output size from random bottom and right padding.
+// Fills in output sizes from random padding at the ends; inputs grow to hold the kernel.
 void FinishShape(ConvShape* s, Rng& rng) {
-  const int64_t eh = (s->kh - 1) * s->dh + 1, ew = (s->kw - 1) * s->dw + 1;
-  if (s->transposed) {
-    s->oh = (s->h - 1) * s->sh + eh - s->pt - rng.Int(0, s->pt) + rng.Int(0, s->sh - 1);
-    s->ow = (s->w - 1) * s->sw + ew - s->pl - rng.Int(0, s->pl) + rng.Int(0, s->sw - 1);
-    s->oh = std::max<int64_t>(s->oh, 1), s->ow = std::max<int64_t>(s->ow, 1);
-    return;
+  struct Axis {
+    int64_t *in, *out, kernel, stride, dilation, pad;
+  };
+  for (const Axis& a :
+       {Axis{&s->d, &s->od, s->kd, s->sd, s->dd, s->pf}, Axis{&s->h, &s->oh, s->kh, s->sh, s->dh, s->pt},
+        Axis{&s->w, &s->ow, s->kw, s->sw, s->dw, s->pl}}) {
+    const int64_t extent = (a.kernel - 1) * a.dilation + 1;
+    if (s->transposed) {
+      *a.out = (*a.in - 1) * a.stride + extent - a.pad - rng.Int(0, a.pad) + rng.Int(0, a.stride - 1);
+      *a.out = std::max<int64_t>(*a.out, 1);
+    } else {
+      *a.in = std::max(*a.in, extent - a.pad);
+      *a.out = (*a.in + a.pad + rng.Int(0, a.pad) - extent) / a.stride + 1;
+    }
   }
-  s->h = std::max(s->h, eh - s->pt), s->w = std::max(s->w, ew - s->pl);
-  s->oh = (s->h + s->pt + rng.Int(0, s->pt) - eh) / s->sh + 1;
-  s->ow = (s->w + s->pl + rng.Int(0, s->pl) - ew) / s->sw + 1;
 }
 
 ConvShape RandomShape(Rng& rng) {
@@ -203,14 +217,19 @@ ConvShape RandomShape(Rng& rng) {
   s.n = rng.Int(1, 3);
   const int64_t groups[] = {1, 1, 1, 2, 3, 8};
   s.groups = groups[rng.Int(0, 5)];
-  const bool depthwise = rng.Chance(0.2);
-  s.c = s.groups * (rng.Chance(0.3) ? 16 * rng.Int(1, 2) : rng.Int(1, 40));
-  s.oc = s.groups * (rng.Chance(0.3) ? 16 * rng.Int(1, 4) : rng.Int(1, 70));
+  const bool depthwise = rng.Chance(0.2), volume = rng.Chance(0.4);
+  s.c = s.groups * (rng.Chance(0.3) ? 16 * rng.Int(1, 2) : rng.Int(1, volume ? 20 : 40));
+  s.oc = s.groups * (rng.Chance(0.3) ? 16 * rng.Int(1, 4) : rng.Int(1, volume ? 20 : 70));
   if (depthwise) s.groups = s.oc = s.c;
-  s.h = rng.Int(1, 20), s.w = rng.Int(1, 40);
-  s.kh = rng.Int(1, 5), s.kw = rng.Chance(0.6) ? s.kh : rng.Int(1, 7);
+  s.h = rng.Int(1, volume ? 8 : 20), s.w = rng.Int(1, volume ? 20 : 40);
+  s.kh = rng.Int(1, volume ? 3 : 5), s.kw = rng.Chance(0.6) ? s.kh : rng.Int(1, volume ? 4 : 7);
   s.sh = rng.Int(1, 3), s.sw = rng.Chance(0.6) ? s.sh : rng.Int(1, 4);
-  if (rng.Chance(0.3)) s.dh = rng.Int(1, 3), s.dw = rng.Int(1, 3);
+  const bool dilated = rng.Chance(0.3);
+  if (dilated) s.dh = rng.Int(1, 3), s.dw = rng.Int(1, 3);
+  if (volume) {
+    s.d = rng.Int(1, 6), s.kd = rng.Int(1, 3), s.sd = rng.Int(1, 3), s.pf = rng.Int(0, s.kd - 1);
+    if (dilated) s.dd = rng.Int(1, 2);
+  }
   s.pt = rng.Int(0, s.kh - 1), s.pl = rng.Int(0, s.kw - 1);
   s.transposed = !depthwise && rng.Chance(0.25);
   s.x_blocked = rng.Chance(0.7);
@@ -285,9 +304,9 @@ TEST_P(ConvTest, SpecialValuesStayLocal) {
     ConvShape s;
     s.c = s.oc = 48, s.h = s.w = s.oh = s.ow = 9, s.kh = s.kw = 3, s.pt = s.pl = 1, s.groups = groups;
     const ConvPlan plan = PlanConv(s);
-    Image x(1, 48, 9, 9, true), y(1, 48, 9, 9, true);
+    Image x(1, 48, 1, 9, 9, true), y(1, 48, 1, 9, 9, true);
     x.ForEach([](float& v, int64_t) { v = 1; });
-    x.At(0, 5, 4, 4) = kNan;
+    x.At(0, 5, 0, 4, 4) = kNan;
     std::vector<float> w(static_cast<size_t>(48 * 48 / groups * 9), 1.0f),
         packed(static_cast<size_t>(plan.packed_floats));
     PackWeights(plan, w.data(), packed.data());
@@ -300,7 +319,7 @@ TEST_P(ConvTest, SpecialValuesStayLocal) {
         for (int64_t j = 0; j < 9; ++j) {
           const bool touched =
               c / (48 / groups) == 5 / (48 / groups) && std::abs(i - 4) <= 1 && std::abs(j - 4) <= 1;
-          EXPECT_EQ(std::isnan(y.At(0, c, i, j)), touched) << groups << " " << c << " " << i << " " << j;
+          EXPECT_EQ(std::isnan(y.At(0, c, 0, i, j)), touched) << groups << " " << c << " " << i << " " << j;
         }
   }
 }

@@ -13,16 +13,17 @@
 #ifndef OPSNN_KERNELS_CONV_DEPTHWISE_ROW_
 #define OPSNN_KERNELS_CONV_DEPTHWISE_ROW_
 namespace opsnn::conv {
-// One output row of one channel block.
+// One output row of one channel block. Kernel slices that lie outside a volume are left out by the caller.
 struct DepthwiseRow {
-  const float* x = nullptr;         // row 0 of the block's input plane
-  const float* weights = nullptr;   // [ky][kx][kC0]
+  const float* x = nullptr;         // row 0 of the block's input plane, under kernel slice 0
+  const float* weights = nullptr;   // [kz][ky][kx][kC0]
   const float* bias = nullptr;      // [kC0] or null
   float* y = nullptr;               // the output row
   const float* residual = nullptr;  // row of y's layout or null
   int64_t iy = 0;                   // input row under kernel row 0; may be negative
   int64_t h = 0, w = 0, ow = 0, pl = 0;
-  int kh = 0, kw = 0, sw = 1, dh = 1, dw = 1;
+  int kd = 1, kh = 0, kw = 0, sw = 1, dh = 1, dw = 1;
+  int64_t slice_step = 0;  // floats between the input slices of neighbouring kernel slices
   const Post* post = nullptr;
 };
 }  // namespace opsnn::conv
@@ -66,24 +67,27 @@ HWY_INLINE void RowTile(const DepthwiseRow& r, int64_t ox, int ky_begin, int ky_
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) acc[0][p] = b;
   const int64_t ix = ox * S - r.pl;
-  for (int ky = ky_begin; ky < ky_end; ++ky) {
-    const float* row = r.x + ((r.iy + ky * r.dh) * r.w + ix) * kC0 + lane;
-    V wv[KW];
+  const float* x = r.x + lane;
+  const float* weights = r.weights + lane;
+  for (int kz = 0; kz < r.kd; ++kz, x += r.slice_step, weights += r.kh * KW * kC0)
+    for (int ky = ky_begin; ky < ky_end; ++ky) {
+      const float* row = x + ((r.iy + ky * r.dh) * r.w + ix) * kC0;
+      V wv[KW];
 #pragma GCC unroll 8
-    for (int kx = 0; kx < KW; ++kx) wv[kx] = hn::LoadU(d, r.weights + (ky * KW + kx) * kC0 + lane);
+      for (int kx = 0; kx < KW; ++kx) wv[kx] = hn::LoadU(d, weights + (ky * KW + kx) * kC0);
 #pragma GCC unroll 64
-    for (int i = 0; i < (P - 1) * S + KW; ++i) {
-      const float* at = row + i * kC0;
-      if (kEdge) at = static_cast<uint64_t>(ix + i) < static_cast<uint64_t>(r.w) ? at : kZeroPixel;
-      const V xv = hn::LoadU(d, at);
+      for (int i = 0; i < (P - 1) * S + KW; ++i) {
+        const float* at = row + i * kC0;
+        if (kEdge) at = static_cast<uint64_t>(ix + i) < static_cast<uint64_t>(r.w) ? at : kZeroPixel;
+        const V xv = hn::LoadU(d, at);
 #pragma GCC unroll 8
-      for (int kx = 0; kx < KW; ++kx) {
-        if ((i - kx) % S == 0 && i >= kx && (i - kx) / S < P) {
-          acc[0][(i - kx) / S] = hn::MulAdd(wv[kx], xv, acc[0][(i - kx) / S]);
+        for (int kx = 0; kx < KW; ++kx) {
+          if ((i - kx) % S == 0 && i >= kx && (i - kx) / S < P) {
+            acc[0][(i - kx) / S] = hn::MulAdd(wv[kx], xv, acc[0][(i - kx) / S]);
+          }
         }
       }
     }
-  }
   StorePixels<P>(r, ox, kEdge ? std::min<int64_t>(P, r.ow - ox) : P, lane, acc);
 }
 
@@ -122,18 +126,21 @@ void AnyRow(const DepthwiseRow& r) {
     const V b = r.bias ? hn::LoadU(d, r.bias + lane) : hn::Zero(d);
     for (int64_t ox = 0; ox < r.ow; ox += P) {
       V acc[1][P] = {{b, b, b, b}};
-      for (int ky = ky_begin; ky < ky_end; ++ky) {
-        const float* row = r.x + (r.iy + ky * r.dh) * r.w * kC0 + lane;
-        for (int kx = 0; kx < r.kw; ++kx) {
-          const V wv = hn::LoadU(d, r.weights + (ky * r.kw + kx) * kC0 + lane);
+      const float* x = r.x + lane;
+      const float* weights = r.weights + lane;
+      for (int kz = 0; kz < r.kd; ++kz, x += r.slice_step, weights += r.kh * r.kw * kC0)
+        for (int ky = ky_begin; ky < ky_end; ++ky) {
+          const float* row = x + (r.iy + ky * r.dh) * r.w * kC0;
+          for (int kx = 0; kx < r.kw; ++kx) {
+            const V wv = hn::LoadU(d, weights + (ky * r.kw + kx) * kC0);
 #pragma GCC unroll 4
-          for (int p = 0; p < P; ++p) {
-            const int64_t ix = (ox + p) * r.sw - r.pl + kx * r.dw;
-            const bool in = static_cast<uint64_t>(ix) < static_cast<uint64_t>(r.w);
-            acc[0][p] = hn::MulAdd(wv, hn::LoadU(d, in ? row + ix * kC0 : kZeroPixel), acc[0][p]);
+            for (int p = 0; p < P; ++p) {
+              const int64_t ix = (ox + p) * r.sw - r.pl + kx * r.dw;
+              const bool in = static_cast<uint64_t>(ix) < static_cast<uint64_t>(r.w);
+              acc[0][p] = hn::MulAdd(wv, hn::LoadU(d, in ? row + ix * kC0 : kZeroPixel), acc[0][p]);
+            }
           }
         }
-      }
       StorePixels<P>(r, ox, std::min<int64_t>(P, r.ow - ox), lane, acc);
     }
   }
@@ -160,23 +167,29 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   const Operands ops = PrepareOperands(plan, args);
   const Post post = args.post();
   const auto row_fn = OPSNN_TIER_CALL(DepthwiseRowTier);
-  const int64_t blocks = (s.c + kC0 - 1) / kC0, in_plane = s.h * s.w * kC0, out_plane = s.oh * s.ow * kC0;
+  const int64_t blocks = (s.c + kC0 - 1) / kC0, in_plane = s.plane() * kC0, out_plane = s.out_plane() * kC0;
   const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
-  const int64_t per_task = RowsPerTask(s.oh, row_bytes, ThreadsAvailable()),
-                chunks = (s.oh + per_task - 1) / per_task;
+  const int64_t rows = s.od * s.oh, per_task = RowsPerTask(rows, row_bytes, ThreadsAvailable()),
+                chunks = (rows + per_task - 1) / per_task;
   ParallelFor(s.n * blocks * chunks, [&](int64_t i, int) {
     const int64_t image_block = i / chunks, b = image_block % blocks, n = image_block / blocks;
-    const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, s.oh);
+    const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, rows);
     DepthwiseRow r;
-    r.x = ops.x + image_block * in_plane;
-    r.weights = args.weights + b * s.kh * s.kw * kC0;
     r.bias = ops.bias ? ops.bias + b * kC0 : nullptr;
     r.h = s.h, r.w = s.w, r.ow = s.ow, r.pl = s.pl;
     r.kh = static_cast<int>(s.kh), r.kw = static_cast<int>(s.kw);
     r.sw = static_cast<int>(s.sw), r.dh = static_cast<int>(s.dh), r.dw = static_cast<int>(s.dw);
+    r.slice_step = s.dd * s.h * s.w * kC0;
     r.post = &post;
-    for (int64_t oy = begin; oy < end; ++oy) {
-      const int64_t at = image_block * out_plane + oy * s.ow * kC0;
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t at = image_block * out_plane + row * s.ow * kC0;
+      const int64_t oz = row / s.oh, oy = row % s.oh, iz = oz * s.sd - s.pf;
+      int64_t kz = 0, kz_end = s.kd;
+      while (kz < kz_end && iz + kz * s.dd < 0) ++kz;
+      while (kz_end > kz && iz + (kz_end - 1) * s.dd >= s.d) --kz_end;
+      r.kd = static_cast<int>(kz_end - kz);
+      r.x = ops.x + image_block * in_plane + (r.kd > 0 ? (iz + kz * s.dd) * s.h * s.w * kC0 : 0);
+      r.weights = args.weights + (b * s.kd + kz) * s.kh * s.kw * kC0;
       r.y = ops.y + at;
       r.residual = args.residual ? args.residual + at : nullptr;
       r.iy = oy * s.sh - s.pt;

@@ -63,7 +63,7 @@ class DirectRun {
         ops_(PrepareOperands(plan, args)),
         post_(args.post()),
         tiling_(plan),
-        rows_(tiling_.rows()),
+        rows_(tiling_.slices() * tiling_.rows()),
         padded_w_(tiling_.padded_w()) {
     blocks_ = CeilDiv(s_.oc, kC0);
     in_blocks_ = CeilDiv(s_.c, kC0);
@@ -82,19 +82,21 @@ class DirectRun {
   // writes. Streamed weights pass over the whole chunk group by group, and output is written but once.
   int64_t RowBytes() const {
     if (first_layer()) return (s_.c * s_.w * s_.sh + blocks_ * kC0 * s_.ow) * kFloatBytes;
-    const int64_t in = in_blocks_ * kC0 * s_.w * plan_.in_step_h;
-    const int64_t out = blocks_ * kC0 * s_.ow * plan_.out_step_h;
+    const int64_t in = in_blocks_ * kC0 * s_.w * plan_.in_step_d * plan_.in_step_h;
+    const int64_t out = blocks_ * kC0 * s_.ow * plan_.out_step_d * plan_.out_step_h;
     if (plan_.packed_floats * kFloatBytes <= kResidentWeightBytes) return (in + out) * kFloatBytes;
-    // Strides beyond the kernel skip rows and columns.
-    return in * std::min(s_.kh, s_.sh) * std::min(s_.kw, s_.sw) / (s_.sh * s_.sw) * kFloatBytes;
+    // Strides beyond the kernel skip slices, rows and columns.
+    return in * std::min(s_.kd, s_.sd) * std::min(s_.kh, s_.sh) * std::min(s_.kw, s_.sw) /
+           (s_.sd * s_.sh * s_.sw) * kFloatBytes;
   }
   // Do all phases read the same input pixels for the same position of the grid? So with kernel = stride.
   bool PhasesAlike() const {
     const Phase& a = plan_.phases[0];
     return std::all_of(plan_.phases.begin(), plan_.phases.end(), [&a](const Phase& b) {
-      return a.rows == b.rows && a.cols == b.cols &&
-             std::equal(a.taps.begin(), a.taps.end(), b.taps.begin(), b.taps.end(),
-                        [](const Tap& s, const Tap& t) { return s.dy == t.dy && s.dx == t.dx; });
+      return a.slices == b.slices && a.rows == b.rows && a.cols == b.cols &&
+             std::equal(
+                 a.taps.begin(), a.taps.end(), b.taps.begin(), b.taps.end(),
+                 [](const Tap& s, const Tap& t) { return s.dz == t.dz && s.dy == t.dy && s.dx == t.dx; });
     });
   }
   size_t SegmentClass(const OcGroup& g) const { return plan_.variant == Variant::kGrouped ? g.group : 0; }
@@ -113,6 +115,7 @@ class DirectRun {
   // `next`, `next_floats`: weights to be fetched meanwhile.
   void RunTile(const TileGeometry& tile, const TileSet& set, size_t phase, const OcGroup& g, const float* x,
                const float* next = nullptr, int64_t next_floats = 0) const;
+  void FinishGrid(int64_t n, int64_t b0, int64_t b1, int64_t begin, int64_t end) const;
   void Finish(RowRange rows, size_t group_begin, size_t group_end) const;
 
   const uint64_t run_ = NextRun();
@@ -122,7 +125,7 @@ class DirectRun {
   Operands ops_;
   const Post post_;
   const Tiling tiling_;
-  const int64_t rows_;  // rows of the longest phase
+  const int64_t rows_;  // of all slices of an image, in the longest phase
   int64_t blocks_ = 0, in_blocks_ = 0;
   bool shared_phases_ = false;
   // First layer: a padded copy of the input rows under a task, [channel][row][padded_w_].
@@ -132,7 +135,7 @@ class DirectRun {
 };
 
 void DirectRun::MakeSegments() {
-  const int64_t plane = s_.h * s_.w * kC0;
+  const int64_t plane = s_.plane() * kC0;
   size_t classes = 1;
   for (const OcGroup& g : plan_.oc_groups) classes = std::max(classes, SegmentClass(g) + 1);
   segments_.resize(classes * plan_.phases.size());
@@ -145,9 +148,9 @@ void DirectRun::MakeSegments() {
       const int64_t c_base = g.c_begin / kC0 * kC0;
       ForEachSegment(plan_, g, phase, [&](int64_t c, int tap, int len) {
         const Tap& t = phase.taps[tap];
-        const int64_t offset =
-            first_layer() ? (c * padded_rows_ + t.ky * s_.dh) * padded_w_
-                          : (c - c_base) / kC0 * plane + c % kC0 + (int64_t{t.dy} * s_.w + t.dx) * kC0;
+        const int64_t offset = first_layer() ? (c * padded_rows_ + t.ky * s_.dh) * padded_w_
+                                             : (c - c_base) / kC0 * plane + c % kC0 +
+                                                   ((int64_t{t.dz} * s_.h + t.dy) * s_.w + t.dx) * kC0;
         list.push_back({offset, tap, len});
       });
     }
@@ -158,7 +161,7 @@ void DirectRun::MakeSegments() {
 // input: the smaller of the two is read by everybody. That also keeps the tiles of small images whole.
 bool DirectRun::SharesGroups(int threads) const {
   if (threads == 1 || first_layer() || plan_.variant == Variant::kGrouped) return false;
-  const int64_t input = s_.n * in_blocks_ * kC0 * s_.h * s_.w;
+  const int64_t input = s_.n * in_blocks_ * kC0 * s_.plane();
   return plan_.packed_floats > input && static_cast<int64_t>(plan_.oc_groups.size()) >= threads;
 }
 
@@ -307,7 +310,7 @@ void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t pha
                         const float* x, const float* next, int64_t next_floats) const {
   const std::vector<Segment>& segments = segments_[SegmentClass(g) * plan_.phases.size() + phase];
   TileArgs t;
-  t.x = x + tile.x + (first_layer() ? 0 : g.c_begin / kC0 * s_.h * s_.w * kC0);
+  t.x = x + tile.x + (first_layer() ? 0 : g.c_begin / kC0 * s_.plane() * kC0);
   if (tile.table >= 0) {
     t.pixel_offset = set.offsets.data() + tile.table;
     t.out_offset = t.pixel_offset + tile.kernel->pixels;
@@ -317,9 +320,10 @@ void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t pha
   t.masks = tile.masks < 0 ? nullptr : set.masks.data() + tile.masks;
   t.weights = args_.weights + g.weight_offset[phase];
   t.bias = ops_.bias ? ops_.bias + g.block * kC0 : nullptr;
-  t.block_stride = s_.oh * s_.ow * kC0;
+  t.block_stride = s_.out_plane() * kC0;
   const Phase& grid = plan_.phases[phase];
-  const int64_t out = g.block * t.block_stride + tile.y + (grid.py * s_.ow + grid.px) * kC0;
+  const int64_t out =
+      g.block * t.block_stride + tile.y + ((grid.pz * s_.oh + grid.py) * s_.ow + grid.px) * kC0;
   t.y = ops_.y + out;
   t.residual = args_.residual ? args_.residual + out : nullptr;
   t.pixels = tile.pixels;
@@ -340,14 +344,26 @@ void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t pha
   if (!IsRegisterAct(post_.act)) ActOnTile(t, g.blocks);
 }
 
+// Rows [begin, end) of the phase grid of image n, blocks [b0, b1).
+void DirectRun::FinishGrid(int64_t n, int64_t b0, int64_t b1, int64_t begin, int64_t end) const {
+  const int64_t step_d = plan_.out_step_d, step_h = plan_.out_step_h, rows = tiling_.rows();
+  if (step_d == 1 && step_h == 1) return FinishRows(plan_, args_, ops_.y, n, b0, b1, begin, end);
+  for (int64_t r = begin; r < end;) {  // the grid's slices one by one: their output rows are apart
+    const int64_t z = r / rows, stop = std::min(end, (z + 1) * rows);
+    const int64_t y0 = (r - z * rows) * step_h, y1 = std::min((stop - z * rows) * step_h, s_.oh);
+    for (int64_t oz = z * step_d; oz < std::min((z + 1) * step_d, s_.od); ++oz)
+      FinishRows(plan_, args_, ops_.y, n, b0, b1, oz * s_.oh + y0, oz * s_.oh + y1);
+    r = stop;
+  }
+}
+
 void DirectRun::Finish(RowRange rows, size_t group_begin, size_t group_end) const {
   if (group_begin == group_end) return;
   const int64_t b0 = plan_.oc_groups[group_begin].block;
   const OcGroup& last = plan_.oc_groups[group_end - 1];
   for (int64_t r = rows.begin; r < rows.end;) {
     const int64_t n = r / rows_, end = std::min(rows.end, (n + 1) * rows_);
-    FinishRows(plan_, args_, ops_.y, n, b0, last.block + last.blocks, (r - n * rows_) * plan_.out_step_h,
-               std::min((end - n * rows_) * plan_.out_step_h, s_.oh));
+    FinishGrid(n, b0, last.block + last.blocks, r - n * rows_, end - n * rows_);
     r = end;
   }
 }

@@ -10,6 +10,7 @@
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
+#include "kernels/conv/winograd.h"
 #include "vector/scratch_failures.h"
 
 namespace opsnn::conv {
@@ -25,8 +26,9 @@ constexpr double kAloneMultiplyAdds = 0.75e6;
 
 // Of the output as it is, whatever falls outside the input.
 double MultiplyAdds(const ConvShape& s) {
-  const double taps = static_cast<double>(s.kh * s.kw) / static_cast<double>(s.transposed ? s.sh * s.sw : 1);
-  return static_cast<double>(s.n * s.oc * s.oh * s.ow) * static_cast<double>(s.c / s.groups) * taps;
+  const double taps =
+      static_cast<double>(s.taps()) / static_cast<double>(s.transposed ? s.sd * s.sh * s.sw : 1);
+  return static_cast<double>(s.n * s.oc * s.out_plane()) * static_cast<double>(s.c / s.groups) * taps;
 }
 
 }  // namespace
@@ -41,7 +43,7 @@ Operands PrepareOperands(const ConvPlan& plan, const ConvArgs& args) {
     o.bias = ws;
   }
   if (!s.x_blocked && plan.variant != Variant::kFirstLayer) {
-    ImagesToBlocked(args.x, s.n, s.c, s.h * s.w, ws + plan.x_offset);
+    ImagesToBlocked(args.x, s.n, s.c, s.plane(), ws + plan.x_offset);
     o.x = ws + plan.x_offset;
   }
   if (!s.y_blocked) o.y = ws + plan.y_offset;
@@ -54,7 +56,7 @@ void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int6
   const vector::Epilogue& e = args.epilogue;
   const bool convert = !s.y_blocked && args.y;
   if ((!e.program && !convert) || row_end <= row_begin) return;
-  const int64_t blocks = CeilDiv(s.oc, kC0), plane = s.oh * s.ow;
+  const int64_t blocks = CeilDiv(s.oc, kC0), plane = s.out_plane();
   const int64_t first = row_begin * s.ow, pixels = (row_end - row_begin) * s.ow;
   std::array<vector::BlockArg, 16> few;  // most programs; longer chains take theirs from the heap
   std::vector<vector::BlockArg> many;
@@ -92,11 +94,13 @@ void* ThreadScratch(size_t bytes) {
 
 void RunConv(const ConvPlan& plan, const ConvArgs& args) {
   const ConvShape& s = plan.shape;
-  if (s.n == 0 || s.oc == 0 || s.oh == 0 || s.ow == 0) return;
+  if (s.n == 0 || s.oc == 0 || s.od == 0 || s.oh == 0 || s.ow == 0) return;
   std::optional<ScopedThreadLimit> alone;
   if (MultiplyAdds(s) < kAloneMultiplyAdds) alone.emplace(1);
   if (plan.variant == Variant::kDepthwise) {
     RunDepthwise(plan, args);
+  } else if (plan.variant == Variant::kWinograd) {
+    RunWinograd(plan, args);
   } else {
     RunDirect(plan, args);
   }

@@ -14,8 +14,8 @@ struct Operands {
 };
 Operands PrepareOperands(const ConvPlan& plan, const ConvArgs& args);
 
-// Output rows [row_begin, row_end) of image n, blocks [block_begin, block_end), are complete: runs the
-// epilogue's program on them, then converts them where y is NCHW.
+// Output rows [row_begin, row_end) of image n, counted through its slices, blocks [block_begin, block_end),
+// are complete: runs the epilogue's program on them, then converts them where y is NCHW.
 void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int64_t n, int64_t block_begin,
                 int64_t block_end, int64_t row_begin, int64_t row_end);
 

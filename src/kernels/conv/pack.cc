@@ -6,13 +6,14 @@
 #include "base/parallel.h"
 #include "kernels/conv/conv.h"
 #include "kernels/conv/segments.h"
+#include "kernels/conv/winograd.h"
 #include "kernels/transpose/tile.h"
 
 namespace opsnn::conv {
 namespace {
 
 void PackDepthwise(const ConvShape& s, const float* w, float* packed) {  // [block][tap][lane]
-  const int64_t taps = s.kh * s.kw;
+  const int64_t taps = s.taps();
   for (int64_t b = 0; b * kC0 < s.oc; ++b)
     for (int64_t t = 0; t < taps; ++t)
       for (int64_t l = 0; l < kC0; ++l) {
@@ -24,7 +25,7 @@ void PackDepthwise(const ConvShape& s, const float* w, float* packed) {  // [blo
 // Any variant, element by element.
 void PackGroup(const ConvPlan& plan, const OcGroup& g, size_t ph, const float* w, float* dst) {
   const ConvShape& s = plan.shape;
-  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.kh * s.kw;
+  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.taps();
   // Element (o, c, ky, kx), o global and c within the group, for either weight order.
   const int64_t o_stride = s.transposed ? taps : cg * taps, c_stride = s.transposed ? og * taps : taps;
   // Transposed weights hold og output channels per row and all input channels.
@@ -34,7 +35,7 @@ void PackGroup(const ConvPlan& plan, const OcGroup& g, size_t ph, const float* w
   ForEachSegment(plan, g, phase, [&](int64_t c, int tap, int len) {
     for (int i = 0; i < len; ++i) {
       const Tap& t = phase.taps[first ? tap + i : tap];
-      const float* src = w + ((first ? c : c + i) - c_base) * c_stride + t.ky * s.kw + t.kx;
+      const float* src = w + ((first ? c : c + i) - c_base) * c_stride + (t.kz * s.kh + t.ky) * s.kw + t.kx;
       for (int64_t l = 0; l < g.blocks * kC0; ++l) {
         const int64_t o = g.block * kC0 + l;
         const bool mine = o >= g.group * og && o < (g.group + 1) * og;
@@ -49,7 +50,7 @@ void PackGroup(const ConvPlan& plan, const OcGroup& g, size_t ph, const float* w
 // eager calls pack on every run.
 void PackPlainGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* dst) {
   const ConvShape& s = plan.shape;
-  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.kh * s.kw;
+  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.taps();
   const int64_t lanes = g.blocks * kC0, o_begin = g.block * kC0;
   const int64_t real = std::min(lanes, (g.group + 1) * og - o_begin);
   thread_local std::vector<float> rows;  // [c][tap][lane]
@@ -70,6 +71,7 @@ void PackPlainGroup(const ConvPlan& plan, const OcGroup& g, const float* w, floa
 
 void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
   if (plan.variant == Variant::kDepthwise) return PackDepthwise(plan.shape, w, packed);
+  if (plan.variant == Variant::kWinograd) return PackWinograd(plan, w, packed);
   const bool plain = plan.variant == Variant::kDirect || plan.variant == Variant::kPointwise;
   ParallelFor(static_cast<int64_t>(plan.oc_groups.size()), [&](int64_t i, int) {
     const OcGroup& g = plan.oc_groups[static_cast<size_t>(i)];

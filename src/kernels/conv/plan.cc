@@ -1,11 +1,13 @@
 // Choosing a variant and laying out phases, output groups, packed weights and workspace.
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "base/int_math.h"
 #include "kernels/conv/conv.h"
 #include "kernels/conv/segments.h"
 #include "kernels/conv/tile.h"
+#include "kernels/conv/winograd.h"
 
 namespace opsnn::conv {
 namespace {
@@ -15,6 +17,19 @@ constexpr int kFewChannels = 4;  // up to here an NCHW image is read as it is: b
 void Refuse(ConvPlan* p, Variant v, const char* why) {
   if (!p->refused.empty()) p->refused += "; ";
   p->refused += std::string(Name(v)) + ": " + why;
+}
+
+// Does every output row read the input row of its own number alone?
+bool RowsAlone(const ConvShape& s) {
+  return !s.transposed && s.kh == 1 && s.sh == 1 && s.pt == 0 && s.oh == s.h;
+}
+
+// Kernels that look at one row of one slice see (D, H) as more rows.
+ConvShape FoldDepth(ConvShape s) {
+  if (!RowsAlone(s) || s.kd != 1 || s.sd != 1 || s.pf != 0 || s.od != s.d) return s;
+  s.h = s.oh = s.d * s.h;
+  s.d = s.od = 1;
+  return s;
 }
 
 // The first variant without a reason against it. Reasons are recorded best first.
@@ -37,6 +52,8 @@ Variant Choose(ConvPlan* p) {
   Refuse(p, Variant::kDepthwise, "one group");
   if (s.x_blocked) {
     Refuse(p, Variant::kFirstLayer, "input is blocked");
+  } else if (!s.flat()) {
+    Refuse(p, Variant::kFirstLayer, "three dimensions");
   } else if (s.c > kFewChannels) {
     Refuse(p, Variant::kFirstLayer, "more than 4 channels");
   } else if (s.dw != 1 || s.kw > kC0) {
@@ -44,8 +61,12 @@ Variant Choose(ConvPlan* p) {
   } else {
     return Variant::kFirstLayer;
   }
-  const bool pointwise = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.pt == 0 && s.pl == 0 &&
-                         s.oh == s.h && s.ow == s.w;
+  if (s.winograd != 0) {
+    const char* refusal = s.flat() ? WinogradRefusal(s) : "three dimensions";
+    if (!refusal) return Variant::kWinograd;
+    Refuse(p, Variant::kWinograd, refusal);
+  }
+  const bool pointwise = s.flat() && RowsAlone(s) && s.kw == 1 && s.sw == 1 && s.pl == 0 && s.ow == s.w;
   if (pointwise) return Variant::kPointwise;
   Refuse(p, Variant::kPointwise, "kernel, stride or padding");
   return Variant::kDirect;
@@ -53,37 +74,53 @@ Variant Choose(ConvPlan* p) {
 
 void MakePlainPhase(ConvPlan* p) {
   const ConvShape& s = p->shape;
-  Phase phase{0, 0, s.oh, s.ow, {}};
-  for (int ky = 0; ky < s.kh; ++ky) {
-    for (int kx = 0; kx < s.kw; ++kx) {
-      phase.taps.push_back(
-          {static_cast<int32_t>(ky * s.dh - s.pt), static_cast<int32_t>(kx * s.dw - s.pl), ky, kx});
+  Phase phase{0, 0, 0, s.od, s.oh, s.ow, {}};
+  for (int kz = 0; kz < s.kd; ++kz) {
+    for (int ky = 0; ky < s.kh; ++ky) {
+      for (int kx = 0; kx < s.kw; ++kx) {
+        phase.taps.push_back({static_cast<int32_t>(kz * s.dd - s.pf), static_cast<int32_t>(ky * s.dh - s.pt),
+                              static_cast<int32_t>(kx * s.dw - s.pl), kz, ky, kx});
+      }
     }
   }
   p->phases.push_back(std::move(phase));
+  p->in_step_d = s.sd;
   p->in_step_h = s.sh;
   p->in_step_w = s.sw;
 }
 
-// Output row oy = py + i*sh takes input row iy where oy + pt = iy*sh + ky*dh, so the taps of a phase are
-// those with (py + pt - ky*dh) divisible by sh, at input offset (py + pt - ky*dh) / sh from row i.
+// Kernel positions along one dimension that meet outputs p, p + stride, ... of a transposed convolution, as
+// (offset from input i, position). Output o = p + i*stride takes input j where o + pad = j*stride +
+// k*dilation: so those with p + pad - k*dilation divisible by the stride, at offset (p + pad - k*dilation) /
+// stride from i.
+std::vector<std::pair<int32_t, int32_t>> Meets(int64_t p, int64_t kernel, int64_t stride, int64_t dilation,
+                                               int64_t pad) {
+  std::vector<std::pair<int32_t, int32_t>> list;
+  for (int32_t k = 0; k < kernel; ++k) {
+    const int64_t at = p + pad - k * dilation;
+    if (at % stride == 0) list.emplace_back(static_cast<int32_t>(at / stride), k);
+  }
+  return list;
+}
+
 void MakeTransposedPhases(ConvPlan* p) {
   const ConvShape& s = p->shape;
+  p->out_step_d = s.sd;
   p->out_step_h = s.sh;
   p->out_step_w = s.sw;
-  for (int64_t py = 0; py < std::min(s.sh, s.oh); ++py) {
-    for (int64_t px = 0; px < std::min(s.sw, s.ow); ++px) {
-      Phase phase{py, px, CeilDiv(s.oh - py, s.sh), CeilDiv(s.ow - px, s.sw), {}};
-      for (int ky = 0; ky < s.kh; ++ky) {
-        const int64_t y = py + s.pt - ky * s.dh;
-        if (y % s.sh != 0) continue;
-        for (int kx = 0; kx < s.kw; ++kx) {
-          const int64_t x = px + s.pl - kx * s.dw;
-          if (x % s.sw != 0) continue;
-          phase.taps.push_back({static_cast<int32_t>(y / s.sh), static_cast<int32_t>(x / s.sw), ky, kx});
-        }
+  for (int64_t pz = 0; pz < std::min(s.sd, s.od); ++pz) {
+    const auto zs = Meets(pz, s.kd, s.sd, s.dd, s.pf);
+    for (int64_t py = 0; py < std::min(s.sh, s.oh); ++py) {
+      const auto ys = Meets(py, s.kh, s.sh, s.dh, s.pt);
+      for (int64_t px = 0; px < std::min(s.sw, s.ow); ++px) {
+        Phase phase{pz, py, px, CeilDiv(s.od - pz, s.sd), CeilDiv(s.oh - py, s.sh), CeilDiv(s.ow - px, s.sw),
+                    {}};
+        for (const auto& [dz, kz] : zs)
+          for (const auto& [dy, ky] : ys)
+            for (const auto& [dx, kx] : Meets(px, s.kw, s.sw, s.dw, s.pl))
+              phase.taps.push_back({dz, dy, dx, kz, ky, kx});
+        p->phases.push_back(std::move(phase));
       }
-      p->phases.push_back(std::move(phase));
     }
   }
 }
@@ -93,7 +130,7 @@ void MakeTransposedPhases(ConvPlan* p) {
 void AppendGroups(ConvPlan* p, int64_t first, int64_t count, int64_t group, int64_t c_begin, int64_t c_end) {
   const ConvShape& s = p->shape;
   const int most = MaxBlocks(p->tier);
-  const bool few_pixels = s.n * p->phases[0].rows * p->phases[0].cols <= 6;
+  const bool few_pixels = s.n * p->phases[0].slices * p->phases[0].rows * p->phases[0].cols <= 6;
   while (count > 0) {
     int64_t b = 1;
     if (few_pixels) {
@@ -136,10 +173,20 @@ void MakeOcGroups(ConvPlan* p) {
   }
 }
 
+void LayOutWeights(ConvPlan* p) {
+  for (OcGroup& g : p->oc_groups) {
+    for (const Phase& phase : p->phases) {
+      g.weight_offset.push_back(p->packed_floats);
+      ForEachSegment(*p, g, phase,
+                     [&](int64_t, int, int len) { p->packed_floats += int64_t{len} * g.blocks * kC0; });
+    }
+  }
+}
+
 }  // namespace
 
 const char* Name(Variant v) {
-  static constexpr const char* kNames[] = {"depthwise", "first layer", "pointwise",
+  static constexpr const char* kNames[] = {"depthwise", "first layer", "winograd", "pointwise",
                                            "direct",    "transposed",  "grouped"};
   return kNames[static_cast<int>(v)];
 }
@@ -148,6 +195,7 @@ std::string ConvPlan::Describe() const {
   const ConvShape& s = shape;
   std::string d = StrFormat("%s %dx%d s%dx%d", Name(variant), static_cast<int>(s.kh), static_cast<int>(s.kw),
                             static_cast<int>(s.sh), static_cast<int>(s.sw));
+  if (variant == Variant::kWinograd) d += StrFormat(", tiles of %dx%d outputs", s.winograd, s.winograd);
   if (s.dh != 1 || s.dw != 1) d += StrFormat(" d%dx%d", static_cast<int>(s.dh), static_cast<int>(s.dw));
   if (s.groups != 1) d += StrFormat(" g%lld", static_cast<long long>(s.groups));
   if (!oc_groups.empty()) {
@@ -160,9 +208,10 @@ std::string ConvPlan::Describe() const {
   return d;
 }
 
-ConvPlan PlanConv(const ConvShape& shape) {
+ConvPlan PlanConv(const ConvShape& given) {
   ConvPlan p;
-  p.shape = shape;
+  p.shape = FoldDepth(given);
+  const ConvShape& shape = p.shape;
   p.tier = isa::ActiveTier();
   p.variant = Choose(&p);
   if (shape.transposed) {
@@ -172,15 +221,13 @@ ConvPlan PlanConv(const ConvShape& shape) {
   }
   const int64_t out_blocks = CeilDiv(shape.oc, kC0);
   if (p.variant == Variant::kDepthwise) {
-    p.packed_floats = shape.kh * shape.kw * out_blocks * kC0;
+    p.packed_floats = shape.taps() * out_blocks * kC0;
   } else if (!p.phases.empty()) {
     MakeOcGroups(&p);
-    for (OcGroup& g : p.oc_groups) {
-      for (const Phase& phase : p.phases) {
-        g.weight_offset.push_back(p.packed_floats);
-        ForEachSegment(p, g, phase,
-                       [&](int64_t, int, int len) { p.packed_floats += int64_t{len} * g.blocks * kC0; });
-      }
+    if (p.variant == Variant::kWinograd) {
+      LayOutWinograd(&p);
+    } else {
+      LayOutWeights(&p);
     }
   }
   // Workspace: bias padded to whole blocks, then blocked copies of the operands that are not blocked.
@@ -192,9 +239,9 @@ ConvPlan PlanConv(const ConvShape& shape) {
     return at;
   };
   if (!shape.x_blocked && p.variant != Variant::kFirstLayer) {
-    p.x_offset = reserve(shape.n * CeilDiv(shape.c, kC0) * kC0 * shape.h * shape.w);
+    p.x_offset = reserve(shape.n * CeilDiv(shape.c, kC0) * kC0 * shape.plane());
   }
-  if (!shape.y_blocked) p.y_offset = reserve(shape.n * out_blocks * kC0 * shape.oh * shape.ow);
+  if (!shape.y_blocked) p.y_offset = reserve(shape.n * out_blocks * kC0 * shape.out_plane());
   p.workspace_bytes = static_cast<size_t>(floats) * sizeof(float);
   return p;
 }
@@ -203,10 +250,12 @@ std::string PackKey(const ConvPlan& plan) {
   const ConvShape& s = plan.shape;
   using ll = long long;
   std::string key = StrFormat("conv %s %s g%lld", Name(plan.variant), isa::Name(plan.tier), ll{s.groups});
+  if (plan.variant == Variant::kWinograd) key += StrFormat(" m%d", s.winograd);
   if (!plan.oc_groups.empty()) key += StrFormat(" b%d", plan.oc_groups[0].blocks);
   if (s.transposed) {  // which taps belong to which phase
-    key += StrFormat(" s%lldx%lld d%lldx%lld p%lld,%lld phases %zu", ll{s.sh}, ll{s.sw}, ll{s.dh}, ll{s.dw},
-                     ll{s.pt}, ll{s.pl}, plan.phases.size());
+    key +=
+        StrFormat(" s%lldx%lldx%lld d%lldx%lldx%lld p%lld,%lld,%lld phases %zu", ll{s.sd}, ll{s.sh}, ll{s.sw},
+                  ll{s.dd}, ll{s.dh}, ll{s.dw}, ll{s.pf}, ll{s.pt}, ll{s.pl}, plan.phases.size());
   }
   return key;
 }

@@ -50,7 +50,10 @@ int MaxBlocks(isa::Tier tier) {
 Tiling::Tiling(const ConvPlan& plan) : plan_(plan), s_(plan.shape) {
   blocks_ = CeilDiv(s_.oc, kC0);
   in_blocks_ = CeilDiv(s_.c, kC0);
-  for (const Phase& p : plan.phases) rows_ = std::max(rows_, p.rows);
+  for (const Phase& p : plan.phases) {
+    slices_ = std::max(slices_, p.slices);
+    rows_ = std::max(rows_, p.rows);
+  }
   if (first_layer()) padded_w_ = (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1;
   step_ = ChooseStep();
 }
@@ -68,9 +71,14 @@ void Tiling::Make(const Phase& phase, RowRange rows, int blocks, TileSet* set) c
   set->offsets.clear();
   set->masks.clear();
   if (step_ != Step::kTable) return MakeRowTiles(rows, blocks, set);
-  // Rows of the range that this phase has: phases may be one row shorter than the longest.
-  RowRange have{rows.begin / rows_ * phase.rows + std::min(rows.begin % rows_, phase.rows),
-                rows.end / rows_ * phase.rows + std::min(rows.end % rows_, phase.rows)};
+  // Rows of the range that this phase has: phases may be a slice or a row shorter than the longest.
+  const auto before = [&](int64_t r) {
+    const int64_t slice = r / rows_, z = slice % slices_;
+    const int64_t rest =
+        z < phase.slices ? z * phase.rows + std::min(r % rows_, phase.rows) : phase.slices * phase.rows;
+    return slice / slices_ * phase.slices * phase.rows + rest;
+  };
+  const RowRange have{before(rows.begin), before(rows.end)};
   const int64_t end = have.end * phase.cols;
   for (int64_t at = have.begin * phase.cols; at < end;) {
     const TileKernel& kernel = FindTile(plan_.tier, blocks, end - at);
@@ -128,67 +136,79 @@ void Tiling::MakeRowTiles(RowRange rows, int blocks, TileSet* set) const {
 
 void Tiling::PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
                          TileSet* set) const {
-  int64_t x = first % phase.cols, y = first / phase.cols % phase.rows, n = first / phase.cols / phase.rows;
-  int64_t ys[kMaxPixels], xs[kMaxPixels];
+  int64_t x = first % phase.cols, y = first / phase.cols % phase.rows,
+          z = first / phase.cols / phase.rows % phase.slices,
+          n = first / phase.cols / phase.rows / phase.slices;
+  Positions at;
   const int in_tile = tile->kernel->pixels;
   tile->table = static_cast<int64_t>(set->offsets.size());
   set->offsets.resize(set->offsets.size() + 2 * static_cast<size_t>(in_tile));
   int64_t* pixel_offset = set->offsets.data() + tile->table;
   int64_t* out_offset = pixel_offset + in_tile;
   for (int p = 0; p < tile->pixels; ++p) {
-    ys[p] = y * plan_.in_step_h;
-    xs[p] = x * plan_.in_step_w;
+    at.z[p] = z * plan_.in_step_d;
+    at.y[p] = y * plan_.in_step_h;
+    at.x[p] = x * plan_.in_step_w;
     if (first_layer()) {
-      pixel_offset[p] = (y - rows.begin % s_.oh) * s_.sh * padded_w_ + xs[p];
+      pixel_offset[p] = (y - rows.begin % s_.oh) * s_.sh * padded_w_ + at.x[p];
     } else {
-      pixel_offset[p] = (n * in_blocks_ * s_.h * s_.w + ys[p] * s_.w + xs[p]) * kC0;
+      pixel_offset[p] = (((n * in_blocks_ * s_.d + at.z[p]) * s_.h + at.y[p]) * s_.w + at.x[p]) * kC0;
     }
-    const int64_t oy = y * plan_.out_step_h, ox = x * plan_.out_step_w;
-    out_offset[p] = ((n * blocks_ * s_.oh + oy) * s_.ow + ox) * kC0;  // of phase (0, 0)
-    if (++x == phase.cols) {
-      x = 0;
-      if (++y == phase.rows) y = 0, ++n;
-    }
+    const int64_t oz = z * plan_.out_step_d, oy = y * plan_.out_step_h, ox = x * plan_.out_step_w;
+    out_offset[p] = (((n * blocks_ * s_.od + oz) * s_.oh + oy) * s_.ow + ox) * kC0;  // of phase (0, 0, 0)
+    if (++x < phase.cols) continue;
+    x = 0;
+    if (++y < phase.rows) continue;
+    y = 0;
+    if (++z == phase.slices) z = 0, ++n;
   }
-  for (int p = tile->pixels; p < tile->kernel->pixels; ++p) {
+  for (int p = tile->pixels; p < in_tile; ++p) {
     pixel_offset[p] = pixel_offset[0];
     out_offset[p] = out_offset[0];
-    ys[p] = ys[0], xs[p] = xs[0];
+    at.z[p] = at.z[0], at.y[p] = at.y[0], at.x[p] = at.x[0];
   }
   const bool strided = plan_.in_step_w == 2 && tile->kernel->For(Step::kTable2);
   if (strided) tile->step = Step::kTable2;
   tile->in_row = (plan_.in_step_w == 1 || strided) && tile->pixels == in_tile &&
                  first % phase.cols + in_tile <= phase.cols;
-  if (first_layer() || plan_.variant == Variant::kPointwise) return;
-  if (phase.taps.empty()) return;
-  const Tap &one = phase.taps.front(), &other = phase.taps.back();  // the extreme taps, in either order
-  const auto [ylo, yhi] = std::minmax_element(ys, ys + in_tile);
-  const auto [xlo, xhi] = std::minmax_element(xs, xs + in_tile);
-  const bool inside = *ylo + std::min(one.dy, other.dy) >= 0 && *yhi + std::max(one.dy, other.dy) < s_.h &&
-                      *xlo + std::min(one.dx, other.dx) >= 0 && *xhi + std::max(one.dx, other.dx) < s_.w;
-  if (!inside) MakeMasks(phase, ys, xs, tile, set);
+  if (first_layer() || plan_.variant == Variant::kPointwise || phase.taps.empty()) return;
+  if (!Inside(phase, at, in_tile)) MakeMasks(phase, at, tile, set);
 }
 
-// Which pixels lie inside the image at each tap. The taps of a phase are all pairs of some rows and some
-// columns.
-void Tiling::MakeMasks(const Phase& phase, const int64_t* ys, const int64_t* xs, TileGeometry* tile,
-                       TileSet* set) const {
+bool Tiling::Inside(const Phase& phase, const Positions& at, int pixels) const {
+  const Tap &one = phase.taps.front(), &other = phase.taps.back();  // the extreme taps, in either order
+  const auto within = [pixels](const int64_t* p, int32_t a, int32_t b, int64_t size) {
+    const auto [lo, hi] = std::minmax_element(p, p + pixels);
+    return *lo + std::min(a, b) >= 0 && *hi + std::max(a, b) < size;
+  };
+  return within(at.y, one.dy, other.dy, s_.h) && within(at.x, one.dx, other.dx, s_.w) &&
+         (s_.flat() || within(at.z, one.dz, other.dz, s_.d));
+}
+
+// Which pixels lie inside the image at each tap. The taps of a phase are all triples of some slices, some
+// rows and some columns.
+void Tiling::MakeMasks(const Phase& phase, const Positions& at, TileGeometry* tile, TileSet* set) const {
   const int pixels = tile->kernel->pixels;
-  const auto mask_of = [pixels](const int64_t* at, int64_t d, int64_t size) {
+  const auto mask_of = [pixels](const int64_t* p, int64_t d, int64_t size) {
     uint32_t mask = pixels < 32 ? ~0u << pixels : 0;
-    for (int p = 0; p < pixels; ++p)
-      mask |= uint32_t{static_cast<uint64_t>(at[p] + d) < static_cast<uint64_t>(size)} << p;
+    for (int i = 0; i < pixels; ++i)
+      mask |= uint32_t{static_cast<uint64_t>(p[i] + d) < static_cast<uint64_t>(size)} << i;
     return mask;
   };
+  const std::vector<Tap>& taps = phase.taps;
+  const auto same_row = [](const Tap& s, const Tap& t) { return s.dz == t.dz && s.dy == t.dy; };
   size_t columns = 0;
   set->column_masks.clear();
-  for (; columns < phase.taps.size() && phase.taps[columns].dy == phase.taps[0].dy; ++columns) {
-    set->column_masks.push_back(mask_of(xs, phase.taps[columns].dx, s_.w));
+  for (; columns < taps.size() && same_row(taps[columns], taps[0]); ++columns) {
+    set->column_masks.push_back(mask_of(at.x, taps[columns].dx, s_.w));
   }
   const size_t first = set->masks.size();
-  uint32_t all = ~0u, row = 0;
-  for (size_t i = 0; i < phase.taps.size(); ++i) {
-    if (i % columns == 0) row = mask_of(ys, phase.taps[i].dy, s_.h);
+  uint32_t all = ~0u, row = 0, slice = ~0u;
+  for (size_t i = 0; i < taps.size(); ++i) {
+    if (i % columns == 0) {
+      if (!s_.flat() && (i == 0 || taps[i].dz != taps[i - 1].dz)) slice = mask_of(at.z, taps[i].dz, s_.d);
+      row = slice & mask_of(at.y, taps[i].dy, s_.h);
+    }
     set->masks.push_back(row & set->column_masks[i % columns]);
     all &= set->masks.back();
   }

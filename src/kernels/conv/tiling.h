@@ -22,7 +22,7 @@ struct TileGeometry {
   int64_t table = -1;    // table tiles: index of the first of their input offsets, then their output offsets
 };
 
-// Rows [begin, end) of the phase grid, counted through all images.
+// Rows [begin, end) of the phase grid, counted through all slices of all images.
 struct RowRange {
   int64_t begin = 0, end = 0;
   bool operator==(const RowRange&) const = default;
@@ -39,7 +39,8 @@ class Tiling {
   explicit Tiling(const ConvPlan& plan);
   // Tiles over the pixels of `rows` in one phase, flattened across rows and images.
   void Make(const Phase& phase, RowRange rows, int blocks, TileSet* set) const;
-  int64_t rows() const { return rows_; }          // of the longest phase
+  int64_t slices() const { return slices_; }      // of the longest phase
+  int64_t rows() const { return rows_; }          // of one of its slices
   int64_t padded_w() const { return padded_w_; }  // first layer: columns of the padded copy of the input
 
  private:
@@ -49,12 +50,16 @@ class Tiling {
   void ExtendAlongRow(const Phase& phase, int64_t x, TileGeometry* tile, TileSet* set) const;
   void PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
                    TileSet* set) const;
-  void MakeMasks(const Phase& phase, const int64_t* ys, const int64_t* xs, TileGeometry* tile,
-                 TileSet* set) const;
+  // Input positions of a tile's pixels under a tap of offset 0.
+  struct Positions {
+    int64_t z[kMaxPixels], y[kMaxPixels], x[kMaxPixels];
+  };
+  bool Inside(const Phase& phase, const Positions& at, int pixels) const;
+  void MakeMasks(const Phase& phase, const Positions& at, TileGeometry* tile, TileSet* set) const;
 
   const ConvPlan& plan_;
   const ConvShape& s_;
-  int64_t blocks_ = 0, in_blocks_ = 0, rows_ = 0, padded_w_ = 0;
+  int64_t blocks_ = 0, in_blocks_ = 0, slices_ = 0, rows_ = 0, padded_w_ = 0;
   Step step_ = Step::kTable;
 };
 
