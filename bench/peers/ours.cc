@@ -55,6 +55,9 @@ class OursInt8 : public Contender {
     p_.b = {c.w, DType::kS8, c.n, 1, c.k * c.n};
     p_.c = y_.as<int32_t>();
     p_.c_row_stride = c.n, p_.c_batch_stride = c.m * c.n;
+    if (!c.constant) return;
+    packed_ = gemm::PackInt8B(p_.b, DType::kS8, c.k, c.n, c.batch);
+    p_.packed_b = packed_.get();
   }
   const char* name() const override { return "opsnn"; }
   void Run() override { gemm::RunInt8(p_); }
@@ -63,6 +66,7 @@ class OursInt8 : public Contender {
  private:
   AlignedBuffer y_;
   gemm::Int8Params p_;
+  std::shared_ptr<const gemm::PackedInt8B> packed_;
 };
 
 }  // namespace

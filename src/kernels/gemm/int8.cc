@@ -15,13 +15,18 @@ namespace {
 // A block of A is 504 KiB, a panel of B 32 KiB: L2 and L1, as for f32. Sums are exact, so the depth is free.
 constexpr int64_t kBlockRows = 36 * kInt8Rows, kDepth = 1024;
 // Below this many multiply-adds a call runs on the calling thread; columns narrower than this per task would
-// pack A more often than it is worth.
+// read A more often than it is worth.
 constexpr int64_t kParallelWork = 1 << 22, kMinTaskCols = 4 * kInt8Cols;
+// A is read in place against B up to this wide: wider ones repay a copy whose rows lie side by side.
+constexpr int64_t kInPlaceCols = 512;
 
 struct Job {
   const Int8Params* p = nullptr;
   Int8TileFn tile = nullptr;
-  uint8_t a_flip = 0, b_flip = 0;  // 0x80 for what is not in the packed format's sign
+  bool a_signed = false, a_in_place = false;
+  uint8_t b_flip = 0;     // 0x80 where B has A's sign
+  uint32_t b_shift = 0;   // what flipping adds to B
+  bool one_term = false;  // the zero points make one term per row and one per column
 };
 
 // Bytes (i, k) at data + i * i_stride + k * k_stride; what is packed of them is flipped.
@@ -38,39 +43,34 @@ ByteSource RowsOfA(const Job& job, int64_t batch, int64_t row, int64_t k) {
   const Operand& a = job.p->a;
   const auto* data = static_cast<const uint8_t*>(a.data);
   return {data + batch * a.batch_stride + row * a.row_stride + k * a.col_stride, a.row_stride, a.col_stride,
-          job.a_flip};
+          0};
 }
-ByteSource ColumnsOfB(const Job& job, int64_t batch, int64_t col, int64_t k) {
-  const Operand& b = job.p->b;
+ByteSource ColumnsOfB(const Operand& b, uint8_t flip, int64_t batch, int64_t col, int64_t k) {
   const auto* data = static_cast<const uint8_t*>(b.data);
   return {data + batch * b.batch_stride + col * b.col_stride + k * b.row_stride, b.col_stride, b.row_stride,
-          job.b_flip};
+          flip};
 }
 
-// dst[group][i][4], `ld` wide; zero beyond width and depth, which adds nothing to products and sums.
+// Groups of four bytes side by side move as floats do.
+bool MovesAsFloats(const ByteSource& s, int64_t depth) {
+  return s.k_stride == 1 && s.i_stride % kInt8Group == 0 && depth % kInt8Group == 0;
+}
+
+// dst[group][i][4], `ld` wide; zero beyond depth, which adds nothing to products and sums. What lies between
+// width and ld meets no column of C.
 void PackGroups(const ByteSource& s, int64_t width, int64_t depth, int64_t ld, uint8_t* dst) {
-  const int64_t whole = depth / kInt8Group;
-  const uint32_t flip = s.flip * 0x01010101u;
+  const int64_t whole = depth / kInt8Group, groups = CeilDiv(depth, kInt8Group);
   int64_t first = 0;  // group that is not packed yet
   if (s.i_stride == 1 && width == kInt8Cols && ld == kInt8Cols) {
     PackInt8Rows(s.data, s.k_stride, whole, s.flip, dst);
     first = whole;
-  } else if (s.k_stride == 1) {
-    for (int64_t i = 0; i < width; ++i) {
-      const uint8_t* row = s.data + i * s.i_stride;
-      for (int64_t g = 0; g < whole; ++g) {
-        uint32_t four;
-        memcpy(&four, row + g * kInt8Group, sizeof(four));
-        four ^= flip;
-        memcpy(dst + (g * ld + i) * kInt8Group, &four, sizeof(four));
-      }
-    }
-    for (int64_t g = 0; g < whole && width < ld; ++g) {
-      memset(dst + (g * ld + width) * kInt8Group, 0, static_cast<size_t>((ld - width) * kInt8Group));
-    }
+  } else if (MovesAsFloats(s, depth)) {
+    PackPanel({s.data, DType::kF32, s.i_stride / kInt8Group, 1}, width, whole, reinterpret_cast<float*>(dst),
+              ld);
+    for (int64_t i = 0; s.flip != 0 && i < groups * ld * kInt8Group; ++i) dst[i] ^= s.flip;
     first = whole;
   }
-  for (int64_t g = first; g < CeilDiv(depth, kInt8Group); ++g) {
+  for (int64_t g = first; g < groups; ++g) {
     for (int64_t i = 0; i < ld; ++i) {
       for (int64_t u = 0; u < kInt8Group; ++u) {
         const int64_t k = g * kInt8Group + u;
@@ -80,88 +80,201 @@ void PackGroups(const ByteSource& s, int64_t width, int64_t depth, int64_t ld, u
   }
 }
 
-// Sums of packed columns: a tile with a row of ones.
-void ColumnSums(const Job& job, const uint8_t* ones, const int8_t* panel, int64_t groups, bool accumulate,
+// Sums of packed columns: a tile with a row of ones, which are the same in either sign.
+void ColumnSums(Int8TileFn tile, bool a_signed, const uint8_t* panel, int64_t groups, bool accumulate,
                 int32_t* sums) {
-  job.tile({1, kInt8Cols, groups, ones, panel, sums, kInt8Cols, accumulate});
+  static constexpr uint8_t kOnes[kInt8Group] = {1, 1, 1, 1};
+  Int8Tile t;
+  t.rows = 1, t.cols = kInt8Cols, t.groups = groups;
+  t.a = kOnes;
+  t.b = panel;
+  t.a_signed = a_signed;
+  t.c = sums, t.ldc = kInt8Cols;
+  t.accumulate = accumulate;
+  tile(t);
 }
 
-uint32_t RowSum(const ByteSource& row, int64_t k) {
-  uint32_t sum = 0;
-  if (row.k_stride == 1) {
-    for (int64_t i = 0; i < k; ++i) sum += static_cast<uint8_t>(row.data[i] ^ row.flip);
-  } else {
-    for (int64_t i = 0; i < k; ++i) sum += row.At(0, i);
+void RowSums(const ByteSource& a, int64_t rows, int64_t k, bool is_signed, int32_t* sums) {
+  if (a.k_stride == 1) return SumInt8Rows(a.data, a.i_stride, rows, k, is_signed, sums);
+  for (int64_t i = 0; i < rows; ++i) {
+    uint32_t sum = 0;
+    for (int64_t u = 0; u < k; ++u) {
+      const uint8_t x = a.At(i, u);
+      sum += is_signed ? static_cast<uint32_t>(static_cast<int8_t>(x)) : x;
+    }
+    sums[i] = static_cast<int32_t>(sum);
   }
-  return sum;
 }
 
 struct Block {
   int64_t batch = 0, row = 0, rows = 0, col = 0, cols = 0;
 };
 
-// The zero points of the packed values: sum (a - za)(b - zb) = sum ab - zb sum a - za sum b + k za zb.
-void Correct(const Job& job, const Block& t, const uint32_t* row_sums, const uint32_t* column_sums) {
+// What a block keeps beside its operands. Terms are empty where zero points make none.
+struct Corrections {
+  int32_t* row_terms = nullptr;    // rows
+  int32_t* column_sums = nullptr;  // of the columns in hand, padded to whole panels; then their terms
+  bool rows = false, columns = false;
+};
+
+// sum (a - za)(b - zb) = sum ab - zb (sum a - k za) - za sum b, b and zb as packed.
+Corrections Prepare(const Job& job, const Block& t, int32_t* memory) {
   const Int8Params& p = *job.p;
-  const uint32_t a_shift = job.a_flip ? 128 : 0, b_shift = job.b_flip ? 128 : 0;
+  Corrections c;
+  c.row_terms = memory;
+  c.column_sums = memory + t.rows;
+  const uint32_t zb = static_cast<uint32_t>(p.b_zero.At(0)) + job.b_shift;
+  c.rows = !job.one_term || zb != 0;
+  c.columns = !job.one_term || p.a_zero.At(0) != 0;
+  if (!c.rows) return c;
+  RowSums(RowsOfA(job, t.batch, t.row, 0), t.rows, p.k, job.a_signed, c.row_terms);
   for (int64_t i = 0; i < t.rows; ++i) {
-    const uint32_t za = static_cast<uint32_t>(p.a_zero.At(t.row + i)) + a_shift;
-    const uint32_t sum = row_sums[i] - static_cast<uint32_t>(p.k) * za;
-    int32_t* c = p.c + t.batch * p.c_batch_stride + (t.row + i) * p.c_row_stride + t.col;
-    for (int64_t j = 0; j < t.cols; ++j) {
-      const uint32_t zb = static_cast<uint32_t>(p.b_zero.At(t.col + j)) - b_shift;
-      c[j] = static_cast<int32_t>(static_cast<uint32_t>(c[j]) - zb * sum - za * column_sums[j]);
+    const uint32_t part = static_cast<uint32_t>(c.row_terms[i]) -
+                          static_cast<uint32_t>(p.k) * static_cast<uint32_t>(p.a_zero.At(t.row + i));
+    c.row_terms[i] = static_cast<int32_t>(job.one_term ? 0 - zb * part : part);
+  }
+  return c;
+}
+
+// Zero points per row of A or column of B: a pass of its own.
+void Correct(const Job& job, const Block& t, const Corrections& x, int64_t col, int64_t cols) {
+  const Int8Params& p = *job.p;
+  for (int64_t i = 0; i < t.rows; ++i) {
+    const auto za = static_cast<uint32_t>(p.a_zero.At(t.row + i)),
+               part = static_cast<uint32_t>(x.row_terms[i]);
+    int32_t* c = p.c + t.batch * p.c_batch_stride + (t.row + i) * p.c_row_stride + col;
+    for (int64_t j = 0; j < cols; ++j) {
+      const uint32_t zb = static_cast<uint32_t>(p.b_zero.At(col + j)) + job.b_shift;
+      const auto sum = static_cast<uint32_t>(x.column_sums[col - t.col + j]);
+      c[j] = static_cast<int32_t>(static_cast<uint32_t>(c[j]) - zb * part - za * sum);
     }
+  }
+}
+
+// The panel of columns [col, col + cols) at depth k0: as packed ahead, or into `scratch`. Its column sums are
+// those of all of k once the last depth is reached.
+const uint8_t* Panel(const Job& job, const Block& t, const Corrections& x, int64_t k0, int64_t depth,
+                     int64_t col, int64_t cols, uint8_t* scratch) {
+  const Int8Params& p = *job.p;
+  const int64_t groups = CeilDiv(depth, kInt8Group);
+  int32_t* sums = x.column_sums + (col - t.col);
+  if (const PackedInt8B* b = p.packed_b) {
+    const int64_t padded = RoundUp(p.n, kInt8Cols), which = b->batch == 1 ? 0 : t.batch;
+    if (x.columns) std::copy_n(b->column_sums.data() + which * padded + col, kInt8Cols, sums);
+    return b->data.as<uint8_t>() + (which * RoundUp(p.k, kInt8Group) + k0) * padded +
+           col * groups * kInt8Group;
+  }
+  PackGroups(ColumnsOfB(p.b, job.b_flip, t.batch, col, k0), cols, depth, kInt8Cols, scratch);
+  if (x.columns) ColumnSums(job.tile, job.a_signed, scratch, groups, k0 > 0, sums);
+  return scratch;
+}
+
+// The rows of A at depth k0, packed or where they lie.
+void SetA(const Job& job, const Block& t, const RowPanels& panels, int64_t k0, int64_t depth,
+          uint8_t* scratch) {
+  const int64_t groups = CeilDiv(depth, kInt8Group);
+  for (int64_t i = 0; i < panels.count; ++i) {
+    const int64_t row = panels.Start(i), height = panels.Height(i);
+    PackGroups(RowsOfA(job, t.batch, t.row + row, k0), height, depth, height,
+               scratch + row * groups * kInt8Group);
   }
 }
 
 void RunBlock(const Job& job, const Block& t) {
   const Int8Params& p = *job.p;
   const RowPanels panels(t.rows, kInt8Rows);
-  const int64_t width = RoundUp(t.cols, kInt8Cols);
-  auto* a = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kA, t.rows * kDepth / 4));
-  auto* b = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kB, (kInt8Cols * kDepth + kDepth) / 4));
-  auto* column_sums = reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kC, width + t.rows));
-  if (!a || !b || !column_sums) return;
-  uint8_t* ones = b + kInt8Cols * kDepth;
-  memset(ones, 1, kDepth);
-  auto* row_sums = reinterpret_cast<uint32_t*>(column_sums + width);
-  for (int64_t i = 0; i < t.rows; ++i) row_sums[i] = RowSum(RowsOfA(job, t.batch, t.row + i, 0), p.k);
+  uint8_t* a = nullptr;
+  if (!job.a_in_place) a = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kA, t.rows * kDepth / 4));
+  uint8_t* b = nullptr;
+  if (!p.packed_b) b = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kB, kInt8Cols * kDepth / 4));
+  auto* memory = reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kC, t.rows + RoundUp(t.cols, kInt8Cols)));
+  if ((!a && !job.a_in_place) || (!b && !p.packed_b) || !memory) return;
+  const Corrections x = Prepare(job, t, memory);
   int64_t k0 = 0;
   do {  // once even for k = 0: C is then zero
     const int64_t depth = std::min(kDepth, p.k - k0), groups = CeilDiv(depth, kInt8Group);
-    for (int64_t i = 0; i < panels.count; ++i) {
-      const int64_t row = panels.Start(i), height = panels.Height(i);
-      PackGroups(RowsOfA(job, t.batch, t.row + row, k0), height, depth, height,
-                 a + row * groups * kInt8Group);
-    }
+    const bool last = k0 + depth >= p.k;
+    if (!job.a_in_place) SetA(job, t, panels, k0, depth, a);
     for (int64_t j = 0; j < t.cols; j += kInt8Cols) {
-      const int64_t cols = std::min(kInt8Cols, t.cols - j);
-      PackGroups(ColumnsOfB(job, t.batch, t.col + j, k0), cols, depth, kInt8Cols, b);
-      const auto* panel = reinterpret_cast<const int8_t*>(b);
-      ColumnSums(job, ones, panel, groups, k0 > 0, column_sums + j);
+      Int8Tile tile;
+      tile.cols = std::min(kInt8Cols, t.cols - j), tile.groups = groups;
+      tile.b = Panel(job, t, x, k0, depth, t.col + j, tile.cols, b);
+      tile.a_signed = job.a_signed;
+      tile.ldc = p.c_row_stride;
+      tile.accumulate = k0 > 0;
+      if (last && job.one_term && x.columns) {
+        int32_t* terms = x.column_sums + j;
+        const auto za = static_cast<uint32_t>(p.a_zero.At(0));
+        for (int64_t i = 0; i < kInt8Cols; ++i) {
+          terms[i] = static_cast<int32_t>(0 - za * static_cast<uint32_t>(terms[i]));
+        }
+        tile.col_terms = terms;
+      }
       int32_t* c = p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col + j;
       for (int64_t i = 0; i < panels.count; ++i) {
         const int64_t row = panels.Start(i);
-        job.tile({panels.Height(i), cols, groups, a + row * groups * kInt8Group, panel,
-                  c + row * p.c_row_stride, p.c_row_stride, k0 > 0});
+        tile.rows = panels.Height(i);
+        tile.a = job.a_in_place ? RowsOfA(job, t.batch, t.row + row, k0).data : a + row * groups * kInt8Group;
+        tile.a_row = job.a_in_place ? p.a.row_stride : kInt8Group;
+        tile.a_group = job.a_in_place ? kInt8Group : tile.rows * kInt8Group;
+        tile.row_terms = last && job.one_term && x.rows ? x.row_terms + row : nullptr;
+        tile.c = c + row * p.c_row_stride;
+        job.tile(tile);
       }
+      if (last && !job.one_term) Correct(job, t, x, t.col + j, tile.cols);
     }
     k0 += depth;
   } while (k0 < p.k);
-  Correct(job, t, row_sums, reinterpret_cast<const uint32_t*>(column_sums));
 }
 
+// Rows that a tile reads side by side must not fall into one set of L1: no stride of its 4 KiB ways.
+bool ReadsAInPlace(const Int8Params& p) {
+  if (p.a.col_stride != 1 || p.k % kInt8Group != 0) return false;
+  return p.m <= kMaxGemvRows || (p.n <= kInPlaceCols && p.a.row_stride % 4096 != 0);
+}
+
+Int8TileFn ChooseTile() { return isa::HasVnni() ? Int8TileVnni() : Int8TileForTier(); }
+
 }  // namespace
+
+std::shared_ptr<const PackedInt8B> PackInt8B(const Operand& b, DType a_dtype, int64_t k, int64_t n,
+                                             int64_t batch) {
+  auto packed = std::make_shared<PackedInt8B>();
+  packed->k = k, packed->n = n, packed->batch = batch;
+  packed->a_signed = a_dtype == DType::kS8;
+  const uint8_t flip = a_dtype == b.dtype ? 0x80 : 0;
+  const int64_t padded = RoundUp(n, kInt8Cols), bytes = batch * RoundUp(k, kInt8Group) * padded;
+  packed->data = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(1, bytes)));
+  if (!packed->data) return nullptr;
+  packed->column_sums.assign(static_cast<size_t>(batch * padded), 0);
+  const Int8TileFn tile = ChooseTile();
+  const int64_t panels = padded / kInt8Cols;
+  ParallelFor(batch * panels, [&](int64_t i, int) {
+    const int64_t which = i / panels, col = i % panels * kInt8Cols;
+    for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
+      const int64_t depth = std::min(kDepth, k - k0), groups = CeilDiv(depth, kInt8Group);
+      uint8_t* dst = packed->data.as<uint8_t>() + (which * RoundUp(k, kInt8Group) + k0) * padded +
+                     col * groups * kInt8Group;
+      PackGroups(ColumnsOfB(b, flip, which, col, k0), std::min(kInt8Cols, n - col), depth, kInt8Cols, dst);
+      ColumnSums(tile, packed->a_signed, dst, groups, k0 > 0,
+                 packed->column_sums.data() + which * padded + col);
+    }
+  });
+  return packed;
+}
 
 void RunInt8(const Int8Params& p) {
   assert(SizeOf(p.a.dtype) == 1 && SizeOf(p.b.dtype) == 1);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   Job job;
   job.p = &p;
-  job.tile = isa::HasVnni() ? Int8TileVnni() : Int8TileForTier();
-  job.a_flip = p.a.dtype == DType::kS8 ? 0x80 : 0;
-  job.b_flip = p.b.dtype == DType::kU8 ? 0x80 : 0;
+  job.tile = ChooseTile();
+  job.a_signed = p.a.dtype == DType::kS8;
+  job.a_in_place = ReadsAInPlace(p);
+  job.b_flip = p.a.dtype == p.b.dtype ? 0x80 : 0;
+  if (job.b_flip) job.b_shift = job.a_signed ? 128 : 0u - 128;
+  const auto uniform = [](const ZeroPoints& z) { return !z.data || z.stride == 0; };
+  job.one_term = uniform(p.a_zero) && uniform(p.b_zero);
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1) * p.batch;
   const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();
   const int64_t nm = CeilDiv(p.m, kBlockRows), most_n = std::max<int64_t>(1, p.n / kMinTaskCols);

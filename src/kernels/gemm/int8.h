@@ -1,14 +1,16 @@
 // Products of 8-bit integers, exact in s32: C[i][j] = sum over k of (a[i][k] - a_zero[i]) * (b[k][j] -
 // b_zero[j]), modulo 2^32. Signed and unsigned operands in any combination, any strides.
 //
-// One packed format for every tier: groups of four k, A unsigned and B signed, which is what AVX512-VNNI
-// multiplies in one instruction; tiers without it widen to 16 bits. The shift by 128 that this takes of a
-// signed A or an unsigned B goes into the zero points, whose products with row and column sums are subtracted
-// at the end.
+// One packed format for every tier: groups of four k, B of the other sign than A, which is what AVX512-VNNI
+// multiplies in one instruction; tiers without it widen to 16 bits. So A is taken as it is, where its strides
+// allow without a copy; the shift by 128 that B may need goes into its zero point. The products of zero
+// points with row and column sums are subtracted as tiles are stored.
 #ifndef OPSNN_KERNELS_GEMM_INT8_H_
 #define OPSNN_KERNELS_GEMM_INT8_H_
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "kernels/gemm/gemm.h"
 
@@ -21,9 +23,22 @@ struct ZeroPoints {
   int32_t At(int64_t i) const { return data ? data[i * stride] : 0; }
 };
 
+// A constant B in panels, packed ahead of time for an A of one sign. Valid for every tier.
+struct PackedInt8B {
+  AlignedBuffer data;
+  std::vector<int32_t> column_sums;  // of the packed values, per batch padded to whole panels
+  int64_t k = 0, n = 0, batch = 1;
+  bool a_signed = false;
+};
+// Null when there is no memory. `batch` matrices, b.batch_stride apart.
+std::shared_ptr<const PackedInt8B> PackInt8B(const Operand& b, DType a_dtype, int64_t k, int64_t n,
+                                             int64_t batch);
+
 struct Int8Params {
   int64_t m = 0, n = 0, k = 0, batch = 1;
   Operand a, b;  // s8 or u8
+  const PackedInt8B* packed_b =
+      nullptr;  // instead of b, whose dtype still counts; one of its batch or its only
   ZeroPoints a_zero, b_zero;
   int32_t* c = nullptr;  // unit column stride
   int64_t c_row_stride = 0, c_batch_stride = 0;

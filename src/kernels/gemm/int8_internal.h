@@ -10,14 +10,17 @@ namespace opsnn::gemm {
 inline constexpr int64_t kInt8Rows = 14, kInt8Cols = 32;
 inline constexpr int64_t kInt8Group = 4;  // k per group
 
-// rows x cols of C (+)= A x B over `groups` groups of k.
+// rows x cols of C (+)= A x B over `groups` groups of k, then plus the terms of its row and column.
 struct Int8Tile {
   int64_t rows = 0, cols = 0, groups = 0;
-  const uint8_t* a = nullptr;  // [group][row][kInt8Group]
-  const int8_t* b = nullptr;   // [group][kInt8Cols][kInt8Group]
+  const uint8_t* a = nullptr;      // group g of row i at a + i * a_row + g * a_group
+  int64_t a_row = 0, a_group = 0;  // bytes
+  const uint8_t* b = nullptr;      // [group][kInt8Cols][kInt8Group]
+  bool a_signed = false;           // A is s8 and B u8; else A is u8 and B s8
   int32_t* c = nullptr;
   int64_t ldc = 0;
   bool accumulate = false;
+  const int32_t *row_terms = nullptr, *col_terms = nullptr;  // null: zero
 };
 using Int8TileFn = void (*)(const Int8Tile&);
 Int8TileFn Int8TileForTier();  // widening to 16 bits
@@ -26,6 +29,9 @@ Int8TileFn Int8TileVnni();     // null where it is not compiled; needs isa::HasV
 // dst[group][column][k] = src[(4 group + k) * row_stride + column] ^ flip, for whole groups and kInt8Cols
 // columns.
 void PackInt8Rows(const uint8_t* src, int64_t row_stride, int64_t groups, uint8_t flip, uint8_t* dst);
+// sums[i] = the sum of the n bytes at x + i * row_stride, for `rows` rows.
+void SumInt8Rows(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, bool is_signed,
+                 int32_t* sums);
 
 }  // namespace opsnn::gemm
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,11 @@ void CheckOnce(Rng& rng, int64_t batch, int64_t m, int64_t n, int64_t k) {
   if (rng.Chance(0.3)) p.b.batch_stride = 0;
   p.a_zero = a_zero.points, p.b_zero = b_zero.points;
   p.c = c.view().as<int32_t>(), p.c_row_stride = n, p.c_batch_stride = m * n;
+  std::shared_ptr<const PackedInt8B> packed;
+  if (rng.Chance(0.4)) {
+    packed = PackInt8B(p.b, at, k, n, p.b.batch_stride == 0 ? std::min<int64_t>(1, batch) : batch);
+    p.packed_b = packed.get();
+  }
   RunInt8(p);
   ASSERT_EQ(Reference(p, a, b), c.Get())
       << batch << " x (" << m << "," << n << "," << k << ") " << Name(at) << " " << Name(bt);

@@ -20,31 +20,35 @@ static_assert(HWY_ARCH_X86, "the sums of a column are taken from neighbouring la
 constexpr int64_t kCols = static_cast<int64_t>(hn::MaxLanes(D16())) / kInt8Group;
 constexpr int kVectors = 2, kRows = 4;
 
-template <int R>
+template <bool kSigned>
+HWY_INLINE hn::Vec<D16> Widen(hn::Vec<hn::Rebind<uint8_t, D16>> x) {
+  if constexpr (kSigned) return hn::PromoteTo(D16(), hn::BitCast(hn::Rebind<int8_t, D16>(), x));
+  return hn::PromoteTo(D16(), x);
+}
+
+template <int R, bool kSignedA>
 void Block(const Int8Tile& t, int64_t row, int64_t col) {
-  const D16 d16;
   const D32 d32;
-  const hn::Rebind<int8_t, D16> d8;
-  const hn::Rebind<uint8_t, D16> du8;
-  const hn::Repartition<uint32_t, decltype(du8)> du32;
+  const hn::Rebind<uint8_t, D16> d8;
+  const hn::Repartition<uint32_t, decltype(d8)> du32;
   hn::Vec<D32> acc[R][kVectors];
 #pragma GCC unroll 4
   for (int i = 0; i < R; ++i) acc[i][0] = acc[i][1] = hn::Zero(d32);
   hn::Vec<D32> none = hn::Zero(d32);
-  const uint8_t* a = t.a + row * kInt8Group;
-  const int8_t* b = t.b + col * kInt8Group;
+  const uint8_t* a = t.a + row * t.a_row;
+  const uint8_t* b = t.b + col * kInt8Group;
   for (int64_t g = 0; g < t.groups; ++g) {
-    const auto b0 = hn::PromoteTo(d16, hn::LoadU(d8, b));
-    const auto b1 = hn::PromoteTo(d16, hn::LoadU(d8, b + kCols * kInt8Group));
+    const auto b0 = Widen<!kSignedA>(hn::LoadU(d8, b));
+    const auto b1 = Widen<!kSignedA>(hn::LoadU(d8, b + kCols * kInt8Group));
 #pragma GCC unroll 4
     for (int i = 0; i < R; ++i) {
       uint32_t four;
-      memcpy(&four, a + i * kInt8Group, sizeof(four));
-      const auto x = hn::PromoteTo(d16, hn::BitCast(du8, hn::Set(du32, four)));
+      memcpy(&four, a + i * t.a_row, sizeof(four));
+      const auto x = Widen<kSignedA>(hn::BitCast(d8, hn::Set(du32, four)));
       acc[i][0] = hn::ReorderWidenMulAccumulate(d32, x, b0, acc[i][0], none);
       acc[i][1] = hn::ReorderWidenMulAccumulate(d32, x, b1, acc[i][1], none);
     }
-    a += t.rows * kInt8Group;
+    a += t.a_group;
     b += kInt8Cols * kInt8Group;
   }
   HWY_ALIGN uint32_t halves[2 * kVectors * kCols];
@@ -53,18 +57,42 @@ void Block(const Int8Tile& t, int64_t row, int64_t col) {
     hn::Store(acc[i][0], d32, reinterpret_cast<int32_t*>(halves));
     hn::Store(acc[i][1], d32, reinterpret_cast<int32_t*>(halves) + 2 * kCols);
     int32_t* c = t.c + (row + i) * t.ldc + col;
+    const auto row_term = static_cast<uint32_t>(t.row_terms ? t.row_terms[row + i] : 0);
     for (int64_t j = 0; j < cols; ++j) {
-      const uint32_t sum = halves[2 * j] + halves[2 * j + 1];
+      uint32_t sum = halves[2 * j] + halves[2 * j + 1] + row_term;
+      if (t.col_terms) sum += static_cast<uint32_t>(t.col_terms[col + j]);
       c[j] = static_cast<int32_t>(t.accumulate ? sum + static_cast<uint32_t>(c[j]) : sum);
     }
   }
 }
 
-void Int8TileKernel(const Int8Tile& t) {
+template <bool kSignedA>
+void Tile(const Int8Tile& t) {
   for (int64_t col = 0; col < t.cols; col += kVectors * kCols) {
     int64_t row = 0;
-    for (; row + kRows <= t.rows; row += kRows) Block<kRows>(t, row, col);
-    for (; row < t.rows; ++row) Block<1>(t, row, col);
+    for (; row + kRows <= t.rows; row += kRows) Block<kRows, kSignedA>(t, row, col);
+    for (; row < t.rows; ++row) Block<1, kSignedA>(t, row, col);
+  }
+}
+
+void Int8TileKernel(const Int8Tile& t) { t.a_signed ? Tile<true>(t) : Tile<false>(t); }
+
+void SumInt8RowsKernel(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, bool is_signed,
+                       int32_t* sums) {
+  const hn::ScalableTag<uint8_t> d;
+  const hn::ScalableTag<uint64_t> d64;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), whole = n / lanes * lanes;
+  const auto sign = hn::Set(d, is_signed ? uint8_t{0x80} : uint8_t{0});
+  const auto shift = static_cast<uint64_t>(is_signed ? 128 * whole : 0);
+  for (int64_t row = 0; row < rows; ++row, x += row_stride) {
+    auto parts = hn::Zero(d64);
+    for (int64_t i = 0; i < whole; i += lanes) {
+      parts = hn::Add(parts, hn::SumsOf8(hn::Xor(hn::LoadU(d, x + i), sign)));
+    }
+    uint64_t sum = (whole ? hn::GetLane(hn::SumOfLanes(d64, parts)) : 0) - shift;
+    for (int64_t i = whole; i < n; ++i)
+      sum += is_signed ? static_cast<uint64_t>(static_cast<int8_t>(x[i])) : x[i];
+    sums[row] = static_cast<int32_t>(sum);
   }
 }
 
@@ -98,9 +126,14 @@ HWY_AFTER_NAMESPACE();
 namespace opsnn::gemm {
 OPSNN_TIER_TABLE(Int8TileKernel);
 OPSNN_TIER_TABLE(PackInt8RowsKernel);
+OPSNN_TIER_TABLE(SumInt8RowsKernel);
 Int8TileFn Int8TileForTier() { return OPSNN_TIER_CALL(Int8TileKernel); }
 void PackInt8Rows(const uint8_t* src, int64_t row_stride, int64_t groups, uint8_t flip, uint8_t* dst) {
   OPSNN_TIER_CALL(PackInt8RowsKernel)(src, row_stride, groups, flip, dst);
+}
+void SumInt8Rows(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, bool is_signed,
+                 int32_t* sums) {
+  OPSNN_TIER_CALL(SumInt8RowsKernel)(x, row_stride, rows, n, is_signed, sums);
 }
 }  // namespace opsnn::gemm
 #endif

@@ -17,51 +17,68 @@ namespace {
 using V = int __attribute__((vector_size(64)));
 constexpr int kVectors = kInt8Cols / 16;
 
-template <int MR>
+template <bool kSignedA>
+OPSNN_VNNI inline V Dot(V sum, __m512i a, __m512i b) {
+  return kSignedA ? (V)_mm512_dpbusd_epi32((__m512i)sum, b, a) : (V)_mm512_dpbusd_epi32((__m512i)sum, a, b);
+}
+
+// Rows are reached from every third row's pointer, as in micro.cc.
+template <int MR, bool kSignedA>
 OPSNN_VNNI void Tile(const Int8Tile& t) {
+  constexpr int kBases = (MR + 2) / 3;
   V acc[MR][kVectors];
 #pragma GCC unroll 14
   for (int i = 0; i < MR; ++i) acc[i][0] = acc[i][1] = V{};
-  const uint8_t* a = t.a;
-  const int8_t* b = t.b;
+  const uint8_t* a[kBases];
+#pragma GCC unroll 5
+  for (int i = 0; i < kBases; ++i) a[i] = t.a + 3 * i * t.a_row;
+  const int64_t row = t.a_row, step = t.a_group;
+  const uint8_t* b = t.b;
   constexpr int64_t kAhead = 16;  // groups: operands come from L2
   for (int64_t g = 0; g < t.groups; ++g) {
     const __m512i b0 = _mm512_loadu_si512(b), b1 = _mm512_loadu_si512(b + 64);
-    __builtin_prefetch(a + kAhead * MR * kInt8Group, 0, 3);
     __builtin_prefetch(b + kAhead * kInt8Cols * kInt8Group, 0, 3);
     __builtin_prefetch(b + kAhead * kInt8Cols * kInt8Group + 64, 0, 3);
 #pragma GCC unroll 14
     for (int i = 0; i < MR; ++i) {
       int four;
-      memcpy(&four, a + i * kInt8Group, sizeof(four));
+      memcpy(&four, a[i / 3] + (i % 3) * row, sizeof(four));
       const __m512i x = _mm512_set1_epi32(four);
-      acc[i][0] = (V)_mm512_dpbusd_epi32((__m512i)acc[i][0], x, b0);
-      acc[i][1] = (V)_mm512_dpbusd_epi32((__m512i)acc[i][1], x, b1);
+      acc[i][0] = Dot<kSignedA>(acc[i][0], x, b0);
+      acc[i][1] = Dot<kSignedA>(acc[i][1], x, b1);
     }
-    a += MR * kInt8Group;
+#pragma GCC unroll 5
+    for (int i = 0; i < kBases; ++i) a[i] += step;
     b += kInt8Cols * kInt8Group;
   }
   const auto columns = static_cast<uint32_t>((uint64_t{1} << t.cols) - 1);
   const __mmask16 mask[kVectors] = {static_cast<__mmask16>(columns), static_cast<__mmask16>(columns >> 16)};
+  V terms[kVectors] = {};
+  if (t.col_terms) {
+    terms[0] = (V)_mm512_maskz_loadu_epi32(mask[0], t.col_terms);
+    terms[1] = (V)_mm512_maskz_loadu_epi32(mask[1], t.col_terms + 16);
+  }
 #pragma GCC unroll 14
   for (int i = 0; i < MR; ++i) {
+    const __m512i row_term = _mm512_set1_epi32(t.row_terms ? t.row_terms[i] : 0);
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) {
       int32_t* c = t.c + i * t.ldc + j * 16;
-      __m512i sum = (__m512i)acc[i][j];
+      __m512i sum = _mm512_add_epi32((__m512i)acc[i][j], _mm512_add_epi32((__m512i)terms[j], row_term));
       if (t.accumulate) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask[j], c));
       _mm512_mask_storeu_epi32(c, mask[j], sum);
     }
   }
 }
 
-template <int... kRows>
+template <bool kSignedA, int... kRows>
 constexpr std::array<Int8TileFn, kInt8Rows> Table(std::integer_sequence<int, kRows...>) {
-  return {&Tile<kRows + 1>...};
+  return {&Tile<kRows + 1, kSignedA>...};
 }
-constexpr std::array<Int8TileFn, kInt8Rows> kTiles = Table(std::make_integer_sequence<int, kInt8Rows>());
+using Rows = std::make_integer_sequence<int, kInt8Rows>;
+constexpr std::array<Int8TileFn, kInt8Rows> kTiles[2] = {Table<false>(Rows()), Table<true>(Rows())};
 
-void AnyTile(const Int8Tile& t) { kTiles[static_cast<size_t>(t.rows - 1)](t); }
+void AnyTile(const Int8Tile& t) { kTiles[t.a_signed][static_cast<size_t>(t.rows - 1)](t); }
 
 }  // namespace
 
