@@ -32,6 +32,7 @@ constexpr Pass kPreparePasses[] = {
     {"row_chain", true, false, RowChain},
     {"layout", false, false, AssignLayouts},
     {"transdata_merge", false, false, TransDataMerge},
+    {"winograd", false, true, WinogradTiles},
     // A product by few rows adds in another order where its operand lies transposed.
     {"parts_in_place", true, true, PartsInPlace},
 };

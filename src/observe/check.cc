@@ -21,6 +21,8 @@ double LargestOf(DType t) {
 
 }  // namespace
 
+int WinogradTile(const graph::Node& node) { return static_cast<int>(node.attrs.Int("winograd", 0)); }
+
 NodeCheck CheckValue(const HostTensor& got, const Bounded& want, bool own_only) {
   NodeCheck check;
   if (got.size() != want.value.size()) {
@@ -56,7 +58,7 @@ NodeCheck CheckValue(const HostTensor& got, const Bounded& want, bool own_only) 
 std::vector<NodeCheck> CheckStep(const graph::Node& node, const std::vector<std::string>& values,
                                  const Form& form, const graph::Graph& imported, Recomputer& recomputer) {
   if (node.origins.empty()) return {};
-  const Status s = recomputer.Evaluate(node.origins);
+  const Status s = recomputer.Evaluate(node.origins, WinogradTile(node));
   return CheckEvaluated(node, values, form, imported, recomputer, s, false);
 }
 

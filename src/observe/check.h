@@ -10,6 +10,9 @@
 
 namespace opsnn::observe {
 
+// The tile of Winograd's algorithm with which a node ran, or 0.
+int WinogradTile(const graph::Node& node);
+
 // `got` against its recomputation: error at most kBoundFactor * want.error + 2 * eps(storage) * |value|. With
 // own_only without the part of the error that came with the operands.
 NodeCheck CheckValue(const HostTensor& got, const Bounded& want, bool own_only = false);

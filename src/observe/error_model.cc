@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "ops/conv/conv_op.h"
+
 namespace opsnn::observe {
 namespace {
 
@@ -154,6 +156,35 @@ Status TermSums(const BoundedCall& c, std::vector<double>* sums) {
   return OkStatus();
 }
 
+// Each value becomes the largest magnitude within `reach` along one of the last two dims.
+void SpreadMax(ref::Tensor* t, int axis, int64_t reach) {
+  const int rank = t->dims.rank();
+  int64_t inner = 1, size = t->dims[axis];
+  for (int i = axis + 1; i < rank; ++i) inner *= t->dims[i];
+  const std::vector<double> v = t->v;
+  for (size_t i = 0; i < v.size(); ++i) {
+    const int64_t at = static_cast<int64_t>(i) / inner % size;
+    double most = 0;
+    for (int64_t j = std::max<int64_t>(0, at - reach); j <= std::min(size - 1, at + reach); ++j) {
+      const double other = std::fabs(v[static_cast<size_t>(static_cast<int64_t>(i) + (j - at) * inner)]);
+      if (std::isfinite(other)) most = std::max(most, other);  // others are computed as plain sums
+    }
+    t->v[i] = most;
+  }
+}
+
+// sum |w| max |x| of a Conv, the maximum over what may share a tile with the output.
+Status TileMagnitudes(const BoundedCall& c, std::vector<double>* sums) {
+  std::vector<ref::Tensor> storage{c.inputs[0]->value, c.inputs[1]->value};
+  for (int axis : {2, 3}) SpreadMax(&storage[0], axis, c.winograd + 1);
+  for (double& v : storage[1].v) v = std::fabs(v);
+  const std::vector<const ref::Tensor*> pointers = {&storage[0], &storage[1]};
+  ref::Call call;
+  OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
+  *sums = std::move(call.outputs[0].v);
+  return OkStatus();
+}
+
 }  // namespace
 
 double UnitRoundoff(DType t) {
@@ -191,7 +222,11 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
     if (Moves(c.op)) continue;
     if (r.error.empty()) r.error.assign(r.value.v.size(), 0);
     const bool sums = o == 0 && call.abs_sum.size() == r.error.size();
-    const double growth = 2 * std::sqrt(static_cast<double>(call.reduction_length)) + 4;
+    double growth = 2 * std::sqrt(static_cast<double>(call.reduction_length)) + 4;
+    if (o == 0 && c.winograd != 0) {
+      growth = ops::WinogradGrowth(c.winograd, c.inputs[0]->value.dims[1]);
+      OPSNN_RETURN_IF_ERROR(TileMagnitudes(c, &call.abs_sum));
+    }
     std::vector<double> terms;
     if (o == 0 && c.rewritten) OPSNN_RETURN_IF_ERROR(TermSums(c, &terms));
     double row_scale = 0;  // normalised rows round relative to their largest element

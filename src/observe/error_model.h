@@ -6,6 +6,7 @@
 //     eps * (2 sqrt(L) + 4) * sum |terms|    for contractions and reductions over L terms,
 //     eps * 4 * |value|                      for everything else that computes,
 //     0                                      for operators that only move elements,
+// (a convolution by Winograd's algorithm: eps * growth * sum |w| max |x|, see kernels/conv/conv.h)
 // (sums inside chains that a pass may have rewritten: eps * 4 * sum |terms|, since the rewritten form need
 // not add in the written order)
 // and passes on the errors of its operands: pointwise operators by evaluating at the shifted operands, linear
@@ -39,6 +40,7 @@ struct BoundedCall {
   DType output_dtype = DType::kF32;
   // The operator is part of a chain that may have been rewritten: sums may round relative to their terms.
   bool rewritten = false;
+  int winograd = 0;  // a Conv that ran with this tile of Winograd's algorithm; 0: as a plain sum
 };
 
 Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& call);

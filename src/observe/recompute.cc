@@ -74,7 +74,8 @@ Recomputer::Recomputer(const Graph& imported, const Captured& captured, const De
   }
 }
 
-Status Recomputer::Evaluate(std::vector<NodeId> nodes) {
+Status Recomputer::Evaluate(std::vector<NodeId> nodes, int winograd) {
+  winograd_ = winograd;
   local_.clear();
   read_folded_ = false;
   std::sort(nodes.begin(), nodes.end());
@@ -85,6 +86,7 @@ Status Recomputer::Evaluate(std::vector<NodeId> nodes) {
     if (!status.ok()) break;
   }
   in_chain_ = false;
+  winograd_ = 0;
   Release();
   return status;
 }
@@ -161,6 +163,7 @@ Status Recomputer::EvaluateNode(const Node& n, Map* into) {
   call.output_dims = dims;
   call.output_dtype = dtype;
   call.rewritten = in_chain_ && rewritten_;
+  call.winograd = n.op->name == "Conv" ? winograd_ : 0;
   OPSNN_ASSIGN_OR_RETURN(std::vector<Bounded> results, EvaluateBounded(call));
   for (size_t i = 0; i < results.size() && i < n.outputs.size(); ++i) {
     if (n.outputs[i] == graph::kNoValue) continue;

@@ -43,7 +43,8 @@ class Recomputer {
 
   // Evaluates `nodes` (ids of the imported graph) in order; their results stay until the next call. Other
   // values are read as captured; those that were folded away are recomputed from what they depend on.
-  Status Evaluate(std::vector<graph::NodeId> nodes);
+  // `winograd`: the tile with which a Conv among the nodes ran.
+  Status Evaluate(std::vector<graph::NodeId> nodes, int winograd);
   // Did the last Evaluate read folded arithmetic, which has errors of its own beside those of SetError?
   bool read_folded() const { return read_folded_; }
   // A result of the last Evaluate, or null.
@@ -62,6 +63,7 @@ class Recomputer {
   const Descs& descs_;
   const bool rewritten_;
   bool in_chain_ = false, read_folded_ = false;
+  int winograd_ = 0;
   std::unordered_map<std::string, graph::ValueId> ids_;
   std::vector<int> reads_left_;  // by value: readers that have not been evaluated
   std::vector<graph::ValueId> read_now_;

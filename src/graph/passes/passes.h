@@ -45,6 +45,8 @@ Status RowChain(Graph& g, PassContext& c);
 Status AssignLayouts(Graph& g, PassContext& c);
 // Split, Transpose and Concat without copies where their neighbours can read or write the parts in place.
 Status PartsInPlace(Graph& g, PassContext& c);
+// Winograd's algorithm for Conv with constant weights, where it is faster by the kernels' cost model.
+Status WinogradTiles(Graph& g, PassContext& c);
 // TransData of TransData.
 Status TransDataMerge(Graph& g, PassContext& c);
 

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/parallel.h"
 #include "kernels/conv/conv.h"
+#include "kernels/conv/winograd.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/conv_bench.cc"
 #include "isa/foreach_target.h"
@@ -88,7 +89,9 @@ bool Verify(const ConvShape& s, const float* x, const std::vector<float>& w, con
           sum += term, magnitude += std::fabs(term);
         }
     const double got = y[((o / kC0 * s.oh + oy) * s.ow + ox) * kC0 + o % kC0];
-    const double bound = (2 * std::sqrt(static_cast<double>(cg * s.kh * s.kw)) + 4) * 0x1p-24 * magnitude;
+    const double growth = s.winograd ? WinogradGrowth(s.winograd, cg)
+                                     : 2 * std::sqrt(static_cast<double>(cg * s.kh * s.kw)) + 4;
+    const double bound = growth * 0x1p-24 * magnitude;
     if (!(std::fabs(got - std::max(sum, 0.0)) <= bound)) return false;
   }
   return true;
@@ -146,9 +149,10 @@ ConvShape ShapeOf(const Layer& l) {
 
 // In a model the weights of a layer come from beyond L2, for the other layers ran since: `cold` takes turns
 // among copies that no cache near the cores holds.
-void BM_Conv(benchmark::State& state, const Layer& layer, int threads, bool cold) {
+void BM_Conv(benchmark::State& state, const Layer& layer, int threads, bool cold, int winograd) {
   SetNumThreads(threads);
-  const ConvShape s = ShapeOf(layer);
+  ConvShape s = ShapeOf(layer);
+  s.winograd = winograd;
   const ConvPlan plan = PlanConv(s);
   const auto blocked = [](int64_t c) { return (c + kC0 - 1) / kC0 * kC0; };
   std::vector<float> xv(static_cast<size_t>(s.n * blocked(s.c) * s.h * s.w)),
@@ -191,12 +195,17 @@ void BM_Conv(benchmark::State& state, const Layer& layer, int threads, bool cold
 
 [[maybe_unused]] const bool registered = [] {
   for (const Layer& l : kLayers) {
-    for (int variant = 0; variant < 4; ++variant) {
-      const int threads = 1 + variant % 2;
-      const bool cold = variant >= 2;
+    for (int variant = 0; variant < 12; ++variant) {
+      const int threads = 1 + variant % 2, winograd = variant / 4 * 2;
+      const bool cold = variant / 2 % 2 != 0;
+      if (winograd != 0 && WinogradRefusal(ShapeOf(l))) continue;
+      std::string name = l.name;
+      if (winograd != 0) name += "/winograd" + std::to_string(winograd);
+      if (winograd != 0 && ChooseWinograd(ShapeOf(l)) == winograd) name += "*";
+      name += (cold ? "/cold" : "") + ("/threads:" + std::to_string(threads));
       benchmark::RegisterBenchmark(
-          (std::string(l.name) + (cold ? "/cold" : "") + "/threads:" + std::to_string(threads)).c_str(),
-          [&l, threads, cold](benchmark::State& s) { BM_Conv(s, l, threads, cold); })
+          name.c_str(),
+          [&l, threads, cold, winograd](benchmark::State& s) { BM_Conv(s, l, threads, cold, winograd); })
           ->UseManualTime()
           ->Unit(benchmark::kMicrosecond)
           ->MinTime(0.05);

@@ -28,25 +28,30 @@ class WinogradRun {
         points_ * tiles_w_ * (in_blocks_ + blocks_) * kC0 * static_cast<int64_t>(sizeof(float));
     const int64_t budget = weights <= kResidentWeights ? kChunkBytes : kStreamedChunkBytes;
     chunk_rows_ = std::clamp<int64_t>(budget / row_bytes, 1, s_.n * tiles_h_);
+    chunk_cols_ = CeilDiv(tiles_w_, CeilDiv(row_bytes, budget));
     for (int64_t c = 0; c < s_.c; c += kC0)
-      segments_.push_back({c / kC0 * Padded(chunk_rows_) * kC0, 0, static_cast<int32_t>(std::min<int64_t>(kC0, s_.c - c))});
+      segments_.push_back(
+          {c / kC0 * ChunkTiles() * kC0, 0, static_cast<int32_t>(std::min<int64_t>(kC0, s_.c - c))});
   }
   void Run();
 
  private:
-  // Rows [begin, end) of tiles, counted through all images, with their points.
+  // Tile rows [begin, end), counted through all images, and of each the columns [left, right); several rows
+  // only if whole.
   struct Chunk {
-    int64_t begin = 0, end = 0;
+    int64_t begin = 0, end = 0, left = 0, right = 0;
     float* v = nullptr;
     float* m = nullptr;
   };
-  int64_t Padded(int64_t rows) const;  // tiles of so many rows, up to whole register tiles
-  int64_t VFloats() const { return points_ * in_blocks_ * Padded(chunk_rows_) * kC0; }
-  int64_t MFloats() const { return points_ * blocks_ * Padded(chunk_rows_) * kC0; }
+  // Room for the tiles of a chunk and the spare pixels of the last register tile.
+  int64_t ChunkTiles() const { return chunk_rows_ * chunk_cols_ + kMaxPixels; }
   bool Memory(Chunk* chunk) const;
+  bool WholeRows() const { return chunk_cols_ == tiles_w_; }
   void In(const Chunk& chunk, int64_t block) const;
-  void Multiply(const Chunk& chunk, int64_t first, int64_t last) const;  // of (point, group), points outermost
+  void Multiply(const Chunk& chunk, int64_t first,
+                int64_t last) const;  // of (point, group), points outermost
   void Out(const Chunk& chunk, int64_t block) const;
+  void FinishTileRows(int64_t begin, int64_t end, int64_t block) const;
   const TileKernel& KernelFor(int blocks, int64_t pixels) const;
 
   const ConvPlan& plan_;
@@ -58,27 +63,28 @@ class WinogradRun {
   const int64_t points_ = int64_t{n_} * n_;
   const int64_t in_blocks_ = CeilDiv(s_.c, kC0), blocks_ = CeilDiv(s_.oc, kC0);
   const int64_t tiles_h_ = CeilDiv(s_.oh, m_), tiles_w_ = CeilDiv(s_.ow, m_);
-  int64_t chunk_rows_ = 1;
+  int64_t chunk_rows_ = 1, chunk_cols_ = 1;
   std::vector<Segment> segments_;
 };
 
 // The smallest register tile of neighbouring pixels that holds `pixels`, else the largest.
 const TileKernel& WinogradRun::KernelFor(int blocks, int64_t pixels) const {
   const TileKernel* k = &FindTile(plan_.tier, blocks, pixels);
-  for (int64_t more = pixels; !k->For(Step::kBlock); k = &FindTile(plan_.tier, blocks, more)) more = k->pixels + 1;
+  for (int64_t more = pixels; !k->For(Step::kBlock); k = &FindTile(plan_.tier, blocks, more))
+    more = k->pixels + 1;
   return *k;
 }
 
-int64_t WinogradRun::Padded(int64_t rows) const { return rows * tiles_w_ + kMaxPixels; }
-
 bool WinogradRun::Memory(Chunk* chunk) const {
-  chunk->v = static_cast<float*>(ThreadScratch(static_cast<size_t>(VFloats() + MFloats()) * sizeof(float)));
-  chunk->m = chunk->v + VFloats();
+  const int64_t block = points_ * ChunkTiles() * kC0;
+  chunk->v =
+      static_cast<float*>(ThreadScratch(static_cast<size_t>(block * (in_blocks_ + blocks_)) * sizeof(float)));
+  chunk->m = chunk->v + block * in_blocks_;
   return chunk->v != nullptr;
 }
 
 void WinogradRun::In(const Chunk& chunk, int64_t block) const {
-  const int64_t tiles = Padded(chunk_rows_);
+  const int64_t tiles = ChunkTiles();
   WinogradInput in;
   in.h = s_.h, in.w = s_.w;
   in.point_stride = in_blocks_ * tiles * kC0;
@@ -86,7 +92,7 @@ void WinogradRun::In(const Chunk& chunk, int64_t block) const {
   for (int64_t row = chunk.begin; row < chunk.end; ++row) {
     in.x = ops_.x + (row / tiles_h_ * in_blocks_ + block) * s_.h * s_.w * kC0;
     in.top = row % tiles_h_ * m_ - s_.pt;
-    for (int64_t t = 0; t < tiles_w_; ++t, in.v += kC0) {
+    for (int64_t t = chunk.left; t < chunk.right; ++t, in.v += kC0) {
       in.left = t * m_ - s_.pl;
       TransformInput(m_, in);
     }
@@ -95,7 +101,7 @@ void WinogradRun::In(const Chunk& chunk, int64_t block) const {
 
 void WinogradRun::Multiply(const Chunk& chunk, int64_t first, int64_t last) const {
   const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
-  const int64_t tiles = Padded(chunk_rows_), used = (chunk.end - chunk.begin) * tiles_w_;
+  const int64_t tiles = ChunkTiles(), used = (chunk.end - chunk.begin) * (chunk.right - chunk.left);
   const Post none;
   TileArgs t;
   t.segments = segments_.data();
@@ -129,7 +135,7 @@ void WinogradRun::Multiply(const Chunk& chunk, int64_t first, int64_t last) cons
 }
 
 void WinogradRun::Out(const Chunk& chunk, int64_t block) const {
-  const int64_t tiles = Padded(chunk_rows_);
+  const int64_t tiles = ChunkTiles();
   struct Again {
     const WinogradRun* run;
     int64_t image, block, oy, ox;
@@ -168,7 +174,7 @@ void WinogradRun::Out(const Chunk& chunk, int64_t block) const {
     again.image = row / tiles_h_;
     again.oy = row % tiles_h_ * m_;
     again.rows = out.rows = static_cast<int>(std::min<int64_t>(m_, s_.oh - again.oy));
-    for (int64_t t = 0; t < tiles_w_; ++t, out.v += kC0) {
+    for (int64_t t = chunk.left; t < chunk.right; ++t, out.v += kC0) {
       again.ox = t * m_;
       again.cols = out.cols = static_cast<int>(std::min<int64_t>(m_, s_.ow - again.ox));
       const int64_t at = (((again.image * blocks_ + block) * s_.oh + again.oy) * s_.ow + again.ox) * kC0;
@@ -179,20 +185,26 @@ void WinogradRun::Out(const Chunk& chunk, int64_t block) const {
       for (int r = 0; r < out.rows; ++r) PostPass(post_, out.y + r * out.row_stride, int64_t{out.cols} * kC0);
     }
   }
-  for (int64_t row = chunk.begin; row < chunk.end;) {
-    const int64_t image = row / tiles_h_, end = std::min(chunk.end, (image + 1) * tiles_h_);
+  if (WholeRows()) FinishTileRows(chunk.begin, chunk.end, block);
+}
+
+void WinogradRun::FinishTileRows(int64_t begin, int64_t end, int64_t block) const {
+  for (int64_t row = begin; row < end;) {
+    const int64_t image = row / tiles_h_, stop = std::min(end, (image + 1) * tiles_h_);
     FinishRows(plan_, args_, ops_.y, image, block, block + 1, (row - image * tiles_h_) * m_,
-               std::min((end - image * tiles_h_) * m_, s_.oh));
-    row = end;
+               std::min((stop - image * tiles_h_) * m_, s_.oh));
+    row = stop;
   }
 }
 
 void WinogradRun::Run() {
-  const int64_t rows = s_.n * tiles_h_, chunks = CeilDiv(rows, chunk_rows_);
+  const int64_t rows = s_.n * tiles_h_, per_row = CeilDiv(tiles_w_, chunk_cols_);
+  const int64_t chunks = CeilDiv(rows, chunk_rows_) * per_row;
   const int64_t work = points_ * static_cast<int64_t>(plan_.oc_groups.size());
   const int threads = ThreadsAvailable();
   const auto bounds = [&](int64_t i) {
-    return Chunk{i * chunk_rows_, std::min((i + 1) * chunk_rows_, rows), nullptr, nullptr};
+    const int64_t row = i / per_row * chunk_rows_, left = i % per_row * chunk_cols_;
+    return Chunk{row, std::min(row + chunk_rows_, rows), left, std::min(left + chunk_cols_, tiles_w_)};
   };
   if (threads == 1 || chunks >= threads * kTasksPerThread) {
     ParallelFor(chunks, [&](int64_t i, int) {
@@ -202,17 +214,17 @@ void WinogradRun::Run() {
       Multiply(chunk, 0, work);
       for (int64_t b = 0; b < blocks_; ++b) Out(chunk, b);
     });
-    return;
+  } else {  // few chunks: the threads share each, so that every weight is read by one of them
+    for (int64_t i = 0; i < chunks; ++i) {
+      Chunk chunk = bounds(i);
+      if (!Memory(&chunk)) return;
+      ParallelFor(in_blocks_, [&](int64_t b, int) { In(chunk, b); });
+      const int64_t parts = std::min<int64_t>(work, threads * kTasksPerThread);
+      ParallelFor(parts, [&](int64_t p, int) { Multiply(chunk, work * p / parts, work * (p + 1) / parts); });
+      ParallelFor(blocks_, [&](int64_t b, int) { Out(chunk, b); });
+    }
   }
-  // Few chunks: the threads share each, so that every weight is read by one of them.
-  for (int64_t i = 0; i < chunks; ++i) {
-    Chunk chunk = bounds(i);
-    if (!Memory(&chunk)) return;
-    ParallelFor(in_blocks_, [&](int64_t b, int) { In(chunk, b); });
-    const int64_t parts = std::min<int64_t>(work, threads * kTasksPerThread);
-    ParallelFor(parts, [&](int64_t p, int) { Multiply(chunk, work * p / parts, work * (p + 1) / parts); });
-    ParallelFor(blocks_, [&](int64_t b, int) { Out(chunk, b); });
-  }
+  if (!WholeRows()) ParallelFor(blocks_, [&](int64_t b, int) { FinishTileRows(0, rows, b); });
 }
 
 }  // namespace

@@ -42,11 +42,11 @@ void RunWinograd(const ConvPlan& plan, const ConvArgs& args);
 // ---- one tile and one block of channels (winograd_transform.cc)
 
 struct WinogradInput {
-  const float* x = nullptr;           // pixel (0, 0) of the channel block
-  int64_t h = 0, w = 0;               // of the image
-  int64_t top = 0, left = 0;          // of the tile; may lie outside
-  float* v = nullptr;                 // point 0 of the tile
-  int64_t point_stride = 0;           // floats between points
+  const float* x = nullptr;   // pixel (0, 0) of the channel block
+  int64_t h = 0, w = 0;       // of the image
+  int64_t top = 0, left = 0;  // of the tile; may lie outside
+  float* v = nullptr;         // point 0 of the tile
+  int64_t point_stride = 0;   // floats between points
 };
 void TransformInput(int m, const WinogradInput& in);
 

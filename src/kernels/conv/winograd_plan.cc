@@ -1,6 +1,6 @@
 // When Winograd pays, its matrices, and packing.
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <vector>
 
 #include "base/int_math.h"
@@ -20,19 +20,16 @@ std::vector<double> TimesRoot(const std::vector<double>& p, double root) {
   return r;
 }
 
-// U = G g G' of one kernel, rounded once.
-void TransformWeights(const WinogradMatrices& t, const float* g, double* u) {
-  double half[18];  // n x 3
-  for (int i = 0; i < t.n; ++i)
-    for (int c = 0; c < 3; ++c) {
-      half[i * 3 + c] = 0;
-      for (int r = 0; r < 3; ++r) half[i * 3 + c] += t.weights[i * 3 + r] * double{g[r * 3 + c]};
-    }
-  for (int i = 0; i < t.n; ++i)
-    for (int j = 0; j < t.n; ++j) {
-      u[i * t.n + j] = 0;
-      for (int c = 0; c < 3; ++c) u[i * t.n + j] += half[i * 3 + c] * t.weights[j * 3 + c];
-    }
+// U = G g G' of one kernel in double, to be rounded once. N is known so that the loops unroll.
+template <int N>
+void TransformWeights(const double* t, const float* g, double* u) {
+  double half[N][3];
+  for (int i = 0; i < N; ++i)
+    for (int c = 0; c < 3; ++c)
+      half[i][c] = t[i * 3] * g[c] + t[i * 3 + 1] * g[3 + c] + t[i * 3 + 2] * g[6 + c];
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j < N; ++j)
+      u[i * N + j] = half[i][0] * t[j * 3] + half[i][1] * t[j * 3 + 1] + half[i][2] * t[j * 3 + 2];
 }
 
 // Cycles per vector of kC0 lanes and point that a transform takes, stores into L2 included. Measured.
@@ -44,9 +41,7 @@ constexpr double kResidentBytes = 1 << 20, kStreamBytes = 4.5;
 // The direct form is kept unless the gain is at least this: its error is smaller.
 constexpr double kLeastGain = 0.12;
 
-double LanesOf(isa::Tier tier) {
-  return tier == isa::Tier::kAvx512 ? 16 : tier == isa::Tier::kAvx2 ? 8 : 4;
-}
+double LanesOf(isa::Tier tier) { return tier == isa::Tier::kAvx512 ? 16 : tier == isa::Tier::kAvx2 ? 8 : 4; }
 
 double DirectCycles(const ConvShape& s, double rate) {
   return static_cast<double>(s.n * s.oh * s.ow) * static_cast<double>(s.c * CeilDiv(s.oc, kC0) * kC0) *
@@ -56,7 +51,8 @@ double DirectCycles(const ConvShape& s, double rate) {
 double WinogradCycles(const ConvShape& s, int m, double rate) {
   const double points = (m + 2) * (m + 2);
   const double tiles = static_cast<double>(s.n * CeilDiv(s.oh, m) * CeilDiv(s.ow, m));
-  const double blocks_in = static_cast<double>(CeilDiv(s.c, kC0)), blocks_out = static_cast<double>(CeilDiv(s.oc, kC0));
+  const double blocks_in = static_cast<double>(CeilDiv(s.c, kC0)),
+               blocks_out = static_cast<double>(CeilDiv(s.oc, kC0));
   const double products = points * tiles * static_cast<double>(s.c) * blocks_out * kC0 / (rate * kPointShare);
   const double transforms =
       tiles * points * (blocks_in * kInputCycles + blocks_out * kOutputCycles) * (2 * kC0 / rate);
@@ -78,7 +74,8 @@ int ChooseWinograd(const ConvShape& s) {
   if (WinogradRefusal(s) || s.n == 0 || s.c == 0 || s.oc == 0 || s.oh == 0 || s.ow == 0) return 0;
   constexpr double kFmaPerCycle = 2;
   const double rate = kFmaPerCycle * LanesOf(isa::ActiveTier());
-  const double direct = DirectCycles(s, rate), two = WinogradCycles(s, 2, rate), four = WinogradCycles(s, 4, rate);
+  const double direct = DirectCycles(s, rate), two = WinogradCycles(s, 2, rate),
+               four = WinogradCycles(s, 4, rate);
   if (std::min(two, four) > direct * (1 - kLeastGain)) return 0;
   return two < four ? 2 : 4;
 }
@@ -86,7 +83,8 @@ int ChooseWinograd(const ConvShape& s) {
 WinogradMatrices MatricesOf(int m) {
   WinogradMatrices t;
   t.m = m, t.n = m + 2;
-  const std::vector<double> points = m == 2 ? std::vector<double>{0, 1, -1} : std::vector<double>{0, 0.75, -0.75, 1.5, -1.5};
+  const std::vector<double> points =
+      m == 2 ? std::vector<double>{0, 1, -1} : std::vector<double>{0, 0.75, -0.75, 1.5, -1.5};
   const int finite = t.n - 1;
   std::vector<double> all{1.0};
   for (double p : points) all = TimesRoot(all, p);
@@ -155,9 +153,11 @@ void PackWinograd(const ConvPlan& plan, const float* w, float* packed) {
       for (int64_t c = 0; c < s.c; ++c) {
         const float* from = w + (o * s.c + c) * kWinogradTaps;
         const bool real = o < s.oc;
-        if (real) TransformWeights(t, from, u);
+        if (real)
+          t.m == 2 ? TransformWeights<4>(t.weights, from, u) : TransformWeights<6>(t.weights, from, u);
         for (int p = 0; p < points; ++p)
-          packed[g.weight_offset[static_cast<size_t>(p)] + c * lanes + l] = real ? static_cast<float>(u[p]) : 0.0f;
+          packed[g.weight_offset[static_cast<size_t>(p)] + c * lanes + l] =
+              real ? static_cast<float>(u[p]) : 0.0f;
         float* to = plain + (o / kC0 * s.c + c) * kWinogradTaps * kC0 + o % kC0;
         for (int tap = 0; tap < kWinogradTaps; ++tap) to[tap * kC0] = real ? from[tap] : 0.0f;
       }

@@ -92,10 +92,10 @@ BoundArg ConvKernel::Stage(const TensorDesc& d, int input, const Dims& dims) {
   return b;
 }
 
-Status ConvKernel::MakeShape(const char* name, bool transposed, const PlanContext& c) {
-  const TensorDesc &x = *c.inputs[0], &w = *c.inputs[1], &y = c.outputs[0];
-  OPSNN_ASSIGN_OR_RETURN(const ConvCall call,
-                         ResolveConv(name, transposed, x.dims, w.dims, op::AttrsOf(c.attrs)));
+// The kernels' view of a call of known shapes.
+Result<conv::ConvShape> ShapeOfCall(const char* name, bool transposed, const TensorDesc& x,
+                                    const TensorDesc& w, const op::Attrs& attrs) {
+  OPSNN_ASSIGN_OR_RETURN(const ConvCall call, ResolveConv(name, transposed, x.dims, w.dims, attrs));
   const bool two = x.dims.rank() == 4;
   const int last = x.dims.rank() - 1;
   conv::ConvShape s;
@@ -107,13 +107,20 @@ Status ConvKernel::MakeShape(const char* name, bool transposed, const PlanContex
   s.groups = call.groups;
   s.transposed = transposed;
   s.x_blocked = IsBlocked(x);
-  s.y_blocked = IsBlocked(y);
   constexpr int64_t kMaxPlane = int64_t{1}
                                 << 30;  // offsets inside a plane are 32-bit in the kernels' tap lists
   if (s.h > kMaxPlane || s.w > kMaxPlane || s.oh > kMaxPlane || s.ow > kMaxPlane) {
     return InvalidArgument("%s: X has shape %s and Y %s; allowed: spatial sizes up to 2^30", name,
                            ToString(x.dims).c_str(), ToString(call.out).c_str());
   }
+  return s;
+}
+
+Status ConvKernel::MakeShape(const char* name, bool transposed, const PlanContext& c) {
+  const op::Attrs& attrs = op::AttrsOf(c.attrs);
+  OPSNN_ASSIGN_OR_RETURN(conv::ConvShape s, ShapeOfCall(name, transposed, *c.inputs[0], *c.inputs[1], attrs));
+  s.y_blocked = IsBlocked(c.outputs[0]);
+  s.winograd = static_cast<int>(attrs.Int("winograd", 0));
   plan_ = conv::PlanConv(s);
   workspace_.Reserve(plan_.workspace_bytes);
   return OkStatus();
@@ -306,6 +313,15 @@ std::string ConvKernel::variant() const {
 }
 
 }  // namespace
+
+int WinogradTile(const TensorDesc& x, const TensorDesc& w, const op::Attrs& attrs) {
+  if (!x.known_rank || !w.known_rank || !IsKnown(x.dims) || !IsKnown(w.dims) || x.dtype != DType::kF32)
+    return 0;
+  const Result<conv::ConvShape> s = ShapeOfCall("Conv", false, x, w, attrs);
+  return s.ok() ? conv::ChooseWinograd(*s) : 0;
+}
+
+double WinogradGrowth(int tile, int64_t channels) { return conv::WinogradGrowth(tile, channels); }
 
 Result<KernelPtr> PlanConvolution(const char* name, bool transposed, const PlanContext& c) {
   auto kernel = std::make_shared<ConvKernel>();

@@ -22,6 +22,11 @@ struct ConvCall {
 Result<ConvCall> ResolveConv(const char* name, bool transposed, const Dims& x, const Dims& w,
                              const op::Attrs& attrs);
 
+// The tile of Winograd's algorithm that is fastest for a Conv of known shapes (attribute winograd), or 0.
+int WinogradTile(const op::TensorDesc& x, const op::TensorDesc& w, const op::Attrs& attrs);
+
+double WinogradGrowth(int tile, int64_t channels);  // of its error: see kernels/conv/conv.h
+
 Result<op::KernelPtr> PlanConvolution(const char* name, bool transposed, const op::PlanContext& c);
 
 }  // namespace opsnn::ops

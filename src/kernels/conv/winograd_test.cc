@@ -1,0 +1,226 @@
+#include "kernels/conv/winograd.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/int_math.h"
+#include "base/parallel.h"
+#include "testing/testing.h"
+
+namespace opsnn::conv {
+namespace {
+
+using testing::Rng;
+
+constexpr int kGuard = 64;
+constexpr float kGuardValue = 4321.0f;
+
+// A blocked image between guards; padding lanes are NaN.
+struct Blocked {
+  Blocked(int64_t n, int64_t c, int64_t h, int64_t w)
+      : n(n),
+        c(c),
+        h(h),
+        w(w),
+        data(static_cast<size_t>(n * CeilDiv(c, kC0) * kC0 * h * w) + 2 * kGuard,
+             std::numeric_limits<float>::quiet_NaN()) {
+    std::fill_n(data.begin(), kGuard, kGuardValue);
+    std::fill_n(data.end() - kGuard, kGuard, kGuardValue);
+  }
+  float& At(int64_t i, int64_t ch, int64_t y, int64_t x) {
+    return data[static_cast<size_t>((((i * CeilDiv(c, kC0) + ch / kC0) * h + y) * w + x) * kC0 + ch % kC0 +
+                                    kGuard)];
+  }
+  float* ptr() { return data.data() + kGuard; }
+  void Fill(Rng& rng) {
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t ch = 0; ch < c; ++ch)
+        for (int64_t y = 0; y < h; ++y)
+          for (int64_t x = 0; x < w; ++x) At(i, ch, y, x) = static_cast<float>(rng.Real(-1, 1));
+  }
+  bool GuardsIntact() const {
+    return std::all_of(data.begin(), data.begin() + kGuard, [](float v) { return v == kGuardValue; }) &&
+           std::all_of(data.end() - kGuard, data.end(), [](float v) { return v == kGuardValue; });
+  }
+  int64_t n, c, h, w;
+  std::vector<float> data;
+};
+
+struct Case {
+  ConvShape s;
+  bool bias = false, residual = false, in_place = false;
+  RegAct act = RegAct::kNone;
+};
+
+ConvShape Shape(int64_t n, int64_t c, int64_t h, int64_t w, int64_t oc, int64_t pad, int m) {
+  ConvShape s;
+  s.n = n, s.c = c, s.h = h, s.w = w, s.oc = oc, s.kh = s.kw = 3, s.pt = s.pl = pad;
+  s.oh = h + 2 * pad - 2, s.ow = w + 2 * pad - 2;
+  s.winograd = m;
+  return s;
+}
+
+struct Sums {
+  double sum = 0, bound = 0;
+};
+
+// The sum from its definition, and the bound that conv.h states: weights against the largest value nearby.
+Sums Define(const ConvShape& s, Blocked& x, const std::vector<float>& w, int64_t n, int64_t o, int64_t oy,
+            int64_t ox) {
+  Sums r;
+  for (int64_t c = 0; c < s.c; ++c) {
+    double weights = 0, largest = 0;
+    for (int64_t k = 0; k < 9; ++k) {
+      const double wv = w[static_cast<size_t>((o * s.c + c) * 9 + k)];
+      const int64_t y = oy + k / 3 - s.pt, xx = ox + k % 3 - s.pl;
+      weights += std::fabs(wv);
+      if (y >= 0 && y < s.h && xx >= 0 && xx < s.w) r.sum += wv * double{x.At(n, c, y, xx)};
+    }
+    const int64_t reach = s.winograd + 1;
+    for (int64_t y = std::max<int64_t>(0, oy - s.pt - reach); y <= std::min(s.h - 1, oy - s.pt + 2 + reach);
+         ++y)
+      for (int64_t xx = std::max<int64_t>(0, ox - s.pl - reach);
+           xx <= std::min(s.w - 1, ox - s.pl + 2 + reach); ++xx)
+        largest = std::max(largest, std::fabs(double{x.At(n, c, y, xx)}));
+    r.bound += weights * largest;
+  }
+  r.bound *= 0x1p-24 * WinogradGrowth(s.winograd, s.c);
+  return r;
+}
+
+std::vector<float> RunWith(const ConvPlan& plan, const Case& c, Blocked& x, Blocked& residual,
+                           const std::vector<float>& w, const std::vector<float>& bias, Blocked* y) {
+  std::vector<float> packed(static_cast<size_t>(plan.packed_floats) + 1, kGuardValue);
+  PackWeights(plan, w.data(), packed.data());
+  EXPECT_EQ(packed.back(), kGuardValue);
+  AlignedBuffer workspace(std::max<size_t>(plan.workspace_bytes, 1));
+  if (c.in_place) y->data = residual.data;
+  ConvArgs a;
+  a.x = x.ptr(), a.weights = packed.data(), a.y = y->ptr(), a.workspace = workspace.data();
+  if (c.residual) a.residual = c.in_place ? y->ptr() : residual.ptr();
+  if (c.bias) a.epilogue.bias = bias.data();
+  a.epilogue.act = c.act;
+  RunConv(plan, a);
+  EXPECT_TRUE(y->GuardsIntact());
+  return y->data;
+}
+
+void Check(const Case& c, Rng& rng, void (*spoil)(Blocked&) = nullptr) {
+  const ConvShape& s = c.s;
+  SCOPED_TRACE(StrFormat("n%d c%d %dx%d -> %d pad %d m%d", int(s.n), int(s.c), int(s.h), int(s.w), int(s.oc),
+                         int(s.pt), s.winograd));
+  const ConvPlan plan = PlanConv(s);
+  ASSERT_EQ(plan.variant, Variant::kWinograd);
+  Blocked x(s.n, s.c, s.h, s.w), residual(s.n, s.oc, s.oh, s.ow);
+  x.Fill(rng);
+  residual.Fill(rng);
+  if (spoil) spoil(x);
+  std::vector<float> w(static_cast<size_t>(s.oc * s.c * 9)), bias(static_cast<size_t>(s.oc));
+  for (float& v : w) v = static_cast<float>(rng.Real(-1, 1));
+  for (float& v : bias) v = static_cast<float>(rng.Real(-1, 1));
+  SetNumThreads(1);
+  Blocked y(s.n, s.oc, s.oh, s.ow);
+  const std::vector<float> one = RunWith(plan, c, x, residual, w, bias, &y);
+  SetNumThreads(2);
+  Blocked again(s.n, s.oc, s.oh, s.ow);
+  const std::vector<float> two = RunWith(plan, c, x, residual, w, bias, &again);
+  SetNumThreads(0);
+  if (s.oc % kC0 == 0) {
+    ASSERT_EQ(std::memcmp(one.data(), two.data(), one.size() * sizeof(float)), 0);
+  }
+  for (int64_t n = 0; n < s.n; ++n)
+    for (int64_t o = 0; o < s.oc; ++o)
+      for (int64_t oy = 0; oy < s.oh; ++oy)
+        for (int64_t ox = 0; ox < s.ow; ++ox) {
+          Sums want = Define(s, x, w, n, o, oy, ox);
+          if (c.bias) want.sum += double{bias[static_cast<size_t>(o)]};
+          if (c.residual) want.sum += double{residual.At(n, o, oy, ox)};
+          want.bound += 4 * 0x1p-24 * (std::fabs(want.sum) + 2);
+          if (c.act == RegAct::kRelu) want.sum = std::max(want.sum, 0.0);
+          if (c.act == RegAct::kSigmoid) want.sum = 1 / (1 + std::exp(-want.sum));
+          const float got = y.At(n, o, oy, ox);
+          if (std::isnan(want.sum)) {
+            ASSERT_TRUE(std::isnan(got)) << n << " " << o << " " << oy << " " << ox << " got " << got;
+          } else if (std::isinf(want.sum)) {
+            ASSERT_EQ(got, want.sum) << n << " " << o << " " << oy << " " << ox;
+          } else {
+            ASSERT_TRUE(std::isfinite(got) &&
+                        (std::isinf(want.bound) || std::fabs(got - want.sum) <= want.bound))
+                << n << " " << o << " " << oy << " " << ox << " got " << got << " want " << want.sum
+                << " bound " << want.bound;
+          }
+        }
+}
+
+TEST(Winograd, MatricesMultiplyOut) {  // A' (G g . B' d) is the correlation of d with g
+  for (int m : {2, 4}) {
+    const WinogradMatrices t = MatricesOf(m);
+    for (int i = 0; i < m; ++i)
+      for (int k = 0; k < 3; ++k)
+        for (int j = 0; j < t.n; ++j) {
+          double sum = 0;
+          for (int p = 0; p < t.n; ++p) sum += t.out[i * t.n + p] * t.weights[p * 3 + k] * t.in[p * t.n + j];
+          EXPECT_NEAR(sum, j == i + k ? 1 : 0, 1e-13) << m << " " << i << " " << k << " " << j;
+        }
+  }
+}
+
+TEST(Winograd, RandomShapes) {
+  Rng rng;
+  for (int m : {2, 4})
+    for (int i = 0; i < 25; ++i) {
+      Case c;
+      const int64_t pad = rng.Int(0, 2);
+      c.s = Shape(rng.Int(1, 2), rng.Int(1, 40), rng.Int(3, 15), rng.Int(3, 15), rng.Int(1, 40), pad, m);
+      c.bias = rng.Int(0, 1), c.residual = rng.Int(0, 1), c.in_place = c.residual && rng.Int(0, 1);
+      c.act = std::vector<RegAct>{RegAct::kNone, RegAct::kRelu,
+                                  RegAct::kSigmoid}[static_cast<size_t>(rng.Int(0, 2))];
+      Check(c, rng);
+    }
+}
+
+TEST(Winograd, ChunksOfColumnsAndOfManyRows) {
+  Rng rng;
+  Check({Shape(1, 16, 6, 4000, 16, 1, 4), true, false, false, RegAct::kRelu}, rng);  // wider than a chunk
+  Check({Shape(2, 32, 120, 30, 16, 1, 2), true, false, false, RegAct::kNone}, rng);  // many chunks
+  Check({Shape(3, 130, 9, 9, 140, 1, 4), true, true, false, RegAct::kRelu}, rng);    // streamed weights
+}
+
+// Values that are not finite reach the outputs whose window covers them, and no others of the tile.
+TEST(Winograd, NotFiniteStaysInItsWindow) {
+  Rng rng;
+  for (int m : {2, 4}) {
+    Check({Shape(1, 20, 13, 13, 20, 1, m)}, rng, [](Blocked& x) {
+      x.At(0, 3, 6, 6) = std::numeric_limits<float>::infinity();
+      x.At(0, 19, 0, 0) = -std::numeric_limits<float>::infinity();
+      x.At(0, 7, 12, 5) = std::numeric_limits<float>::quiet_NaN();
+      x.At(0, 2, 3, 12) = std::numeric_limits<float>::max();  // overflows inside the transforms
+    });
+  }
+}
+
+TEST(Winograd, RefusesOtherKernels) {
+  ConvShape s = Shape(1, 16, 8, 8, 16, 1, 4);
+  s.sh = 2;
+  s.oh = 4;
+  const ConvPlan plan = PlanConv(s);
+  EXPECT_EQ(plan.variant, Variant::kDirect);
+  EXPECT_NE(plan.refused.find("winograd: stride above 1"), std::string::npos) << plan.refused;
+  EXPECT_EQ(ChooseWinograd(s), 0);
+}
+
+// Few channels are left to the direct form, and wide layers are not, whatever the vectors.
+TEST(Winograd, ChosenWhereItPays) {
+  EXPECT_EQ(ChooseWinograd(Shape(1, 3, 32, 32, 16, 1, 0)), 0);
+  EXPECT_EQ(ChooseWinograd(Shape(1, 64, 56, 56, 64, 1, 0)), 4);
+  EXPECT_NE(ChooseWinograd(Shape(1, 256, 14, 14, 256, 1, 0)), 0);
+}
+
+}  // namespace
+}  // namespace opsnn::conv
