@@ -117,7 +117,7 @@ class OnnxRuntime : public Contender {
 }  // namespace
 
 void AddOnnxRuntime(const Case& c, Contenders& to) {
-  if (c.type == Type::kBf16) return;
+  if (c.type != Type::kF32) return;
   try {
     to.push_back(std::make_unique<OnnxRuntime>(c));
   } catch (const Ort::Exception& e) {

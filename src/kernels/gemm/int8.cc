@@ -12,8 +12,9 @@
 namespace opsnn::gemm {
 namespace {
 
-// A block of A is 504 KiB, a panel of B 32 KiB: L2 and L1, as for f32. Sums are exact, so the depth is free.
-constexpr int64_t kBlockRows = 36 * kInt8Rows, kDepth = 1024;
+// A block of A is 252 KiB, a panel of B 16 KiB: L2 and L1 with room for what is prefetched. Sums are exact,
+// so the depth is free.
+constexpr int64_t kBlockRows = 36 * kInt8Rows, kLeastBlockRows = 8 * kInt8Rows, kDepth = 512;
 // Below this many multiply-adds a call runs on the calling thread; columns narrower than this per task would
 // read A more often than it is worth.
 constexpr int64_t kParallelWork = 1 << 22, kMinTaskCols = 4 * kInt8Cols;
@@ -277,7 +278,12 @@ void RunInt8(const Int8Params& p) {
   job.one_term = uniform(p.a_zero) && uniform(p.b_zero);
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1) * p.batch;
   const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();
-  const int64_t nm = CeilDiv(p.m, kBlockRows), most_n = std::max<int64_t>(1, p.n / kMinTaskCols);
+  int64_t nm = CeilDiv(p.m, kBlockRows);
+  // Panels packed ahead cost a row block nothing but their fetching, so rows are cut before columns.
+  if (threads > 1 && p.packed_b) {
+    nm = std::max(nm, std::min(CeilDiv(4 * threads, p.batch), p.m / kLeastBlockRows));
+  }
+  const int64_t most_n = std::max<int64_t>(1, p.n / kMinTaskCols);
   const int64_t nn = threads == 1 ? 1 : std::clamp<int64_t>(CeilDiv(2 * threads, nm * p.batch), 1, most_n);
   const int64_t tm = CeilDiv(p.m, nm), tn = RoundUp(CeilDiv(p.n, nn), kInt8Cols);
   const int64_t cuts = CeilDiv(p.n, tn);
