@@ -54,19 +54,14 @@ Result<std::pair<std::string, std::string>> SplitPair(const opsnn::Model& model,
                                            "\"; its inputs: " + (names.empty() ? "none" : names));
 }
 
-// Dims with 1 for those that are free, which the user should know of.
-std::vector<int64_t> FillFreeDims(const opsnn::ValueInfo& v) {
-  std::vector<int64_t> dims = v.dims;
-  std::string declared, free;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const std::string name = v.dim_names[i].empty() ? "?" : v.dim_names[i];
-    declared += (i ? "," : "") + (dims[i] < 0 ? name : std::to_string(dims[i]));
-    if (dims[i] < 0) dims[i] = 1, free = "free";
-  }
-  if (!free.empty())
-    Note("input \"" + v.name + "\" [" + declared + "]: free dims that nobody gave are 1; --shape " + v.name +
-         "=" + DimsText(dims) + " sets them");
-  return dims;
+// "[N,3,?]" as the model declares it.
+std::string DeclaredDims(const opsnn::ValueInfo& v) {
+  std::string s;
+  for (size_t i = 0; i < v.dims.size(); ++i)
+    s += (i ? "," : "") + (v.dims[i] >= 0           ? std::to_string(v.dims[i])
+                           : v.dim_names[i].empty() ? std::string("?")
+                                                    : v.dim_names[i]);
+  return "[" + s + "]";
 }
 
 }  // namespace
@@ -193,9 +188,12 @@ Status Target::PlanInputs(const opsnn::Model& model, opsnn::Shapes* shapes, opsn
   auto files = ReadInputs(model, *dims);
   if (!files.ok()) return files.status();
   for (const auto& [key, tensor] : *files) (*dims)[key] = tensor.dims();
-  for (const opsnn::ValueInfo& v : model.inputs())
-    if (!dims->count(v.name)) (*dims)[v.name] = FillFreeDims(v);
-  *shapes = std::move(*dims);
+  std::vector<std::string> assumed;
+  *shapes = model.FillShapes(*dims, &assumed);
+  for (const std::string& input : assumed)
+    Note("input \"" + input + "\" " + DeclaredDims(*FindInput(model, input)) +
+         ": free dims that nobody gave are 1; --shape " + input + "=" + DimsText((*shapes)[input]) +
+         " sets them");
   *given = std::move(*files);
   return opsnn::OkStatus();
 }

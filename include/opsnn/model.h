@@ -114,8 +114,11 @@ class OPSNN_API Model {
   // Runs fused and unfused, recomputes every node in double precision on that node's own inputs and compares.
   // progress(done, total) is called now and then.
   Result<VerifyReport> Verify(const Feeds& feeds, const std::function<void(int, int)>& progress = nullptr);
-  // Random inputs for all model inputs: floats uniform in [-1, 1), integers in [0, 8), bools. Unknown dims
-  // are taken from `shapes`, else 1. The same seed gives the same values on every machine.
+  // Shapes of all inputs: as given; of the others a named dim is what a given input has under that name, and
+  // what is then still free is 1. `assumed` takes the names of inputs with such a 1.
+  Shapes FillShapes(const Shapes& given, std::vector<std::string>* assumed = nullptr) const;
+  // Random inputs for all model inputs: floats uniform in [-1, 1), integers in [0, 8), bools. Dims by
+  // FillShapes. The same seed gives the same values on every machine.
   Result<Feeds> RandomFeeds(const Shapes& shapes, uint64_t seed) const;
   std::string Dump(const Shapes& shapes, const Feeds& values = {});  // readable text of the optimised graph
 

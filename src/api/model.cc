@@ -286,18 +286,40 @@ Result<VerifyReport> Model::Verify(const Feeds& feeds, const std::function<void(
   });
 }
 
+Shapes Model::FillShapes(const Shapes& given, std::vector<std::string>* assumed) const {
+  std::map<std::string, int64_t> sizes;
+  for (const ValueInfo& v : impl_->inputs) {
+    const auto it = given.find(v.name);
+    if (it == given.end() || it->second.size() != v.dims.size()) continue;
+    for (size_t i = 0; i < v.dims.size(); ++i)
+      if (!v.dim_names[i].empty()) sizes[v.dim_names[i]] = it->second[i];
+  }
+  Shapes all = given;
+  for (const ValueInfo& v : impl_->inputs) {
+    if (given.count(v.name)) continue;
+    std::vector<int64_t> dims = v.dims;
+    bool ones = false;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] >= 0) continue;
+      const auto known = sizes.find(v.dim_names[i]);
+      ones |= known == sizes.end();
+      dims[i] = known == sizes.end() ? 1 : known->second;
+    }
+    if (ones && assumed) assumed->push_back(v.name);
+    all[v.name] = std::move(dims);
+  }
+  return all;
+}
+
 Result<Feeds> Model::RandomFeeds(const Shapes& shapes, uint64_t seed) const {
   return NoThrow([&]() -> Result<Feeds> {
     Feeds feeds;
-    Shapes all;
+    Shapes all = FillShapes(shapes);
     double bytes = 0;
     for (const ValueInfo& v : impl_->inputs) {
-      std::vector<int64_t> dims = v.dims;
-      if (auto it = shapes.find(v.name); it != shapes.end()) dims = it->second;
       double size = static_cast<double>(SizeOf(v.dtype));
-      for (int64_t& d : dims) d = d < 0 ? 1 : d, size *= static_cast<double>(d);
+      for (int64_t d : all[v.name]) size *= static_cast<double>(d);
       bytes += size;
-      all[v.name] = std::move(dims);
     }
     // Values for gigabytes take a while to make: a run that has no memory is refused before. Other complaints
     // of the planner are left to the run, which knows the values of the inputs.

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "graph/call.h"
+#include "graph/declared.h"
 #include "graph/infer.h"
 #include "tensor/limits.h"
 
@@ -20,14 +21,7 @@ constexpr int64_t kSmallInts = 64, kSmallFloats = 16;
 constexpr size_t kBytesPerStep = 16 << 10;
 
 std::string DimsText(const Value& v) {
-  if (!v.desc.known_rank) return "[any]";
-  std::string s = "[";
-  for (int i = 0; i < v.desc.dims.rank(); ++i) {
-    if (i) s += ",";
-    const bool named = i < static_cast<int>(v.dim_names.size()) && !v.dim_names[i].empty();
-    s += v.desc.dims[i] >= 0 ? std::to_string(v.desc.dims[i]) : named ? v.dim_names[i] : "?";
-  }
-  return s + "]";
+  return v.desc.known_rank ? graph::DimsText(v.desc.dims, v.dim_names) : "[any]";
 }
 
 std::string InputList(const Graph& g) {
@@ -156,6 +150,7 @@ Result<Session::Key> Session::MakeKey(const Shapes& shapes, const Feeds& values)
     key.values.push_back(small ? it->second : nullptr);
     any = any || small;
   }
+  OPSNN_RETURN_IF_ERROR(CheckDimNames(imported_, key.dims));
   if (!any) key.values.clear();
   return key;
 }
@@ -182,6 +177,7 @@ Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& pro
   infer.fold = !ListHas(options_.passes_off, "constant_folding");
   OPSNN_ASSIGN_OR_RETURN(const int folded, InferGraph(g, infer));
   stats->push_back({"constant_folding", folded, infer.fold ? folded : 0});
+  OPSNN_RETURN_IF_ERROR(CheckAllDeclared(g));
   g.RemoveUnused();
   OPSNN_RETURN_IF_ERROR(g.Sort());
   PassContext c;
@@ -346,6 +342,7 @@ Result<RunResult> Session::RunViews(const FeedViews& feeds, const RunOptions& op
     in.push_back(f);
     key.dims.push_back(f.dims);
   }
+  OPSNN_RETURN_IF_ERROR(CheckDimNames(imported_, key.dims));
   RunResult r;
   OPSNN_ASSIGN_OR_RETURN(r.prepared, PrepareForFeeds(std::move(key), in));
   std::vector<const void*> data;

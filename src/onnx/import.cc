@@ -1,9 +1,14 @@
 #include "onnx/import.h"
 
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
 #include <unordered_set>
 #include <utility>
 
 #include "base/caught.h"
+#include "graph/declared.h"
 #include "onnx/mapped_file.h"
 #include "onnx/model.h"
 #include "onnx/normalize.h"
@@ -39,7 +44,7 @@ class Importer {
 
   Result<graph::Graph> Run() {
     graph_.name = model_.graph_name;
-    FindOpset();
+    OPSNN_RETURN_IF_ERROR(FindVersions());
     OPSNN_RETURN_IF_ERROR(AddBorder());
     for (size_t i = 0; i < model_.nodes.size(); ++i) {
       NodeDef& n = model_.nodes[i];
@@ -56,7 +61,9 @@ class Importer {
           static_cast<int>(o.dim_names.size()) == graph_.values[v].desc.dims.rank())
         graph_.values[v].dim_names = o.dim_names;
       graph_.outputs.push_back(v);
+      OPSNN_RETURN_IF_ERROR(Declare("output", o));
     }
+    for (const ValueInfo& info : model_.values) OPSNN_RETURN_IF_ERROR(Declare("value", info));
     OPSNN_RETURN_IF_ERROR(graph_.Sort());
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       graph_.nodes[i].origins = {static_cast<graph::NodeId>(i)};
@@ -64,11 +71,26 @@ class Importer {
   }
 
  private:
-  void FindOpset() {
-    for (const auto& [domain, version] : model_.opsets)
-      if (domain.empty()) opset_ = version;
+  // Newer versions may give operators another meaning.
+  Status FindVersions() {
+    constexpr int64_t kNewestIr = 13, kNewestOpset = 25;
+    if (model_.ir_version < 1 || model_.ir_version > kNewestIr)
+      return InvalidArgument("the model has IR version %lld; supported are 1 to %lld.",
+                             static_cast<long long>(model_.ir_version), static_cast<long long>(kNewestIr));
+    std::unordered_set<std::string> domains;
+    for (const auto& [domain, version] : model_.opsets) {
+      if (!domains.insert(domain).second)
+        return InvalidArgument("the model names the opset of domain %s twice; allowed: once.",
+                               domain.empty() ? "ai.onnx" : domain.c_str());
+      if (!domain.empty()) continue;
+      opset_ = version;
+      if (version < 1 || version > kNewestOpset)
+        return InvalidArgument("the model uses opset %lld of ai.onnx; supported are 1 to %lld.",
+                               static_cast<long long>(version), static_cast<long long>(kNewestOpset));
+    }
     // Only files of the first IR versions have no opset; they mean 1.
     if (opset_ == 0 && model_.ir_version < 3) opset_ = 1;
+    return OkStatus();
   }
 
   Status AddBorder() {
@@ -107,6 +129,30 @@ class Importer {
     return OkStatus();
   }
 
+  // What the model says of a value must agree with what its node gives, now or when shapes are known.
+  Status Declare(const char* kind, const ValueInfo& info) {
+    if (!info.is_tensor || !builder_.Has(info.name)) return OkStatus();
+    OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, builder_.Find(info.name));
+    graph::Declared d;
+    d.kind = kind;
+    d.value = info.name;
+    if (info.elem_type > 0) {
+      d.dtype = DTypeFromOnnx(info.elem_type);
+      if (!d.dtype)
+        return InvalidArgument("%s \"%s\" is declared as a tensor of %s, which is not supported.", kind,
+                               info.name.c_str(), DataTypeName(info.elem_type).c_str());
+    }
+    if (info.dims.size() > kMaxRank)
+      return InvalidArgument("%s \"%s\" is declared with rank %zu; at most %d is supported.", kind,
+                             info.name.c_str(), info.dims.size(), kMaxRank);
+    d.known_rank = info.has_shape;
+    d.dims = Dims(std::span<const int64_t>(info.dims));
+    d.dim_names = info.dim_names;
+    OPSNN_RETURN_IF_ERROR(graph::CheckDeclared(graph_, d, v, true));
+    graph_.declared.push_back(std::move(d));
+    return OkStatus();
+  }
+
   Status AddNode(NodeDef& n) {
     if (!n.domain.empty()) {
       int64_t version = 0;
@@ -117,6 +163,7 @@ class Importer {
     }
     if (opset_ < 1) return InvalidArgument("the model does not say which ONNX opset it uses.");
     if (n.outputs.empty()) return InvalidArgument("it has no outputs.");
+    if (!n.wrong_attr.empty()) return InvalidArgument("%s", n.wrong_attr.c_str());
     Call c{n.op_type, n.name, {}, std::move(n.outputs), std::move(n.attrs)};
     for (const std::string& in : n.inputs) {
       if (in.empty()) {
@@ -174,9 +221,15 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-}  // namespace
+// The folder of the file that the path leads to, where it is a link; "" where it is none.
+std::string LinkedFolder(const std::string& path) {
+  struct stat st;
+  char buffer[PATH_MAX];
+  if (lstat(path.c_str(), &st) != 0 || !S_ISLNK(st.st_mode) || !realpath(path.c_str(), buffer)) return "";
+  return FolderOf(buffer);
+}
 
-Result<graph::Graph> ImportBytes(std::string_view bytes, const std::string& folder) {
+Result<graph::Graph> Import(std::string_view bytes, const DataFolder& folder) {
   // Containers throw; no exception leaves the module.
   return NoThrow([&]() -> Result<graph::Graph> {
     OPSNN_ASSIGN_OR_RETURN(Model model, ReadModel(bytes, folder));
@@ -184,9 +237,15 @@ Result<graph::Graph> ImportBytes(std::string_view bytes, const std::string& fold
   });
 }
 
+}  // namespace
+
+Result<graph::Graph> ImportBytes(std::string_view bytes, const std::string& folder) {
+  return Import(bytes, {folder, ""});
+}
+
 Result<graph::Graph> ImportFile(const std::string& path) {
   OPSNN_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  Result<graph::Graph> g = ImportBytes(file.bytes(), FolderOf(path));
+  Result<graph::Graph> g = Import(file.bytes(), {FolderOf(path), LinkedFolder(path)});
   if (!g.ok()) return g.status().WithContext(path);
   if (g->name.empty()) g->name = path.substr(path.rfind('/') + 1);
   return g;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <fstream>
 
 #include "onnx/model_writer.h"
 #include "testing/testing.h"
@@ -111,7 +110,8 @@ TEST(OnnxImport, TypedDataOfEveryKind) {
     w.add_int32(field::TensorProto::data_type, type);
     w.add_string(field::TensorProto::name, "c");
     fill(w);
-    auto g = ImportBytes(ModelWriter(13).Initializer(t).Node("Identity", {"c"}, {"y"}).Output("y").Bytes());
+    auto g = ImportBytes(
+        ModelWriter(13).Initializer(t).Node("Identity", {"c"}, {"y"}).Output("y", {}, type).Bytes());
     EXPECT_TRUE(g.ok()) << g.status().message();
     return g.ok() ? ToDoubles(*g->values[0].desc.constant) : std::vector<double>();
   };
@@ -288,37 +288,6 @@ TEST(OnnxImport, TensorDataMustMatchItsShape) {
   EXPECT_NE(error(RawTensor<float>("c", 1, std::vector<int64_t>(9, 1), {1})).find("rank 9"),
             std::string::npos);
   EXPECT_NE(error(RawTensor<float>("c", 1, {int64_t{1} << 33}, {1})).find("4 bytes"), std::string::npos);
-}
-
-std::string External(const std::string& location) {
-  std::string t, entry;
-  protozero::pbf_writer e(entry);
-  e.add_string(field::StringStringEntryProto::key, "location");
-  e.add_string(field::StringStringEntryProto::value, location);
-  protozero::pbf_writer w(t);
-  w.add_int64(field::TensorProto::dims, 2);
-  w.add_int32(field::TensorProto::data_type, 1);
-  w.add_string(field::TensorProto::name, "c");
-  w.add_message(field::TensorProto::external_data, entry);
-  w.add_enum(field::TensorProto::data_location, 1);
-  return ModelWriter(13).Initializer(t).Node("Identity", {"c"}, {"y"}).Output("y").Bytes();
-}
-
-TEST(OnnxImport, ExternalDataStaysInTheFolder) {
-  const std::string folder = ::testing::TempDir(), file = folder + "opsnn_weights.bin";
-  const std::vector<float> v = {3, 4};
-  std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(v.data()), 8);
-  auto g = ImportBytes(External("opsnn_weights.bin"), folder);
-  ASSERT_TRUE(g.ok()) << g.status().message();
-  EXPECT_EQ(ToDoubles(*g->values[0].desc.constant), (std::vector<double>{3, 4}));
-  EXPECT_FALSE(ImportBytes(External("../opsnn_weights.bin"), folder).ok());
-  EXPECT_FALSE(ImportBytes(External("/etc/passwd"), folder).ok());
-  EXPECT_FALSE(ImportBytes(External(".."), folder).ok());
-  EXPECT_FALSE(ImportBytes(External("opsnn_missing.bin"), folder).ok());
-  EXPECT_FALSE(ImportBytes(External("opsnn_weights.bin")).ok());
-  std::ofstream(file, std::ios::binary | std::ios::trunc).write("abc", 3);
-  EXPECT_FALSE(ImportBytes(External("opsnn_weights.bin"), folder).ok());
-  std::remove(file.c_str());
 }
 
 TEST(OnnxImport, MissingFileIsNamed) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "onnx/external_data.h"
 #include "op/attrs.h"
 #include "tensor/host_tensor.h"
 
@@ -19,6 +20,7 @@ struct NodeDef {
   std::vector<std::string> inputs, outputs;  // "" where an optional operand is absent
   op::Attrs attrs;
   std::string unsupported_attr;  // an attribute of a kind we cannot hold (subgraph, sparse, ...), or ""
+  std::string wrong_attr;        // a sentence on an attribute that contradicts itself or another, or ""
 };
 
 struct ValueInfo {
@@ -37,12 +39,12 @@ struct Model {
   bool has_graph = false;
   std::vector<NodeDef> nodes;
   std::vector<std::pair<std::string, ConstTensor>> initializers;
-  std::vector<ValueInfo> inputs, outputs;
+  std::vector<ValueInfo> inputs, outputs, values;  // values: declared for what lies between
 };
 
 // Parses the bytes of a ModelProto. `folder` is where external tensor data is looked up; without one a model
 // with external data is refused. Any input gives a Model or a one-sentence error.
-Result<Model> ReadModel(std::string_view bytes, const std::string& folder);
+Result<Model> ReadModel(std::string_view bytes, const DataFolder& folder);
 
 // "float", "int64", ... of a TensorProto.DataType, for messages.
 std::string DataTypeName(int64_t onnx_type);

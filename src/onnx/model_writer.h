@@ -85,6 +85,21 @@ class ModelWriter {
   ModelWriter& Output(const std::string& name, const std::vector<std::string>& dims = {}, int32_t type = 1) {
     return Border(field::GraphProto::output, name, dims, type);
   }
+  ModelWriter& ValueInfo(const std::string& name, const std::vector<std::string>& dims, int32_t type = 1) {
+    return Border(field::GraphProto::value_info, name, dims, type);
+  }
+  ModelWriter& IrVersion(int64_t version) {
+    ir_version_ = version;
+    return *this;
+  }
+  ModelWriter& Opset(const std::string& domain, int64_t version) {
+    std::string id;
+    protozero::pbf_writer w(id);
+    w.add_string(field::OperatorSetIdProto::domain, domain);
+    w.add_int64(field::OperatorSetIdProto::version, version);
+    protozero::pbf_writer(more_opsets_).add_message(field::ModelProto::opset_import, id);
+    return *this;
+  }
   ModelWriter& Initializer(const std::string& tensor) {
     protozero::pbf_writer(graph_).add_message(field::GraphProto::initializer, tensor);
     return *this;
@@ -106,10 +121,10 @@ class ModelWriter {
     std::string model, id;
     protozero::pbf_writer(id).add_int64(field::OperatorSetIdProto::version, opset_);
     protozero::pbf_writer w(model);
-    w.add_int64(field::ModelProto::ir_version, 7);
+    if (ir_version_) w.add_int64(field::ModelProto::ir_version, ir_version_);
     w.add_message(field::ModelProto::graph, graph_);
     w.add_message(field::ModelProto::opset_import, id);
-    return model;
+    return model + more_opsets_;
   }
 
  private:
@@ -137,8 +152,8 @@ class ModelWriter {
     return *this;
   }
 
-  int64_t opset_;
-  std::string graph_;
+  int64_t opset_, ir_version_ = 7;
+  std::string graph_, more_opsets_;
 };
 
 }  // namespace opsnn::onnx

@@ -8,7 +8,7 @@ namespace {
 
 class Reader {
  public:
-  explicit Reader(const std::string& folder) : folder_(folder) {}
+  explicit Reader(const DataFolder& folder) : folder_(folder) {}
 
   Model ReadModelProto(Message m) {
     namespace f = field::ModelProto;
@@ -64,6 +64,9 @@ class Reader {
         case f::output:
           model_.outputs.push_back(ReadValueInfo(m.Sub()));
           break;
+        case f::value_info:
+          model_.values.push_back(ReadValueInfo(m.Sub()));
+          break;
         case f::sparse_initializer:
           throw ReadError{InvalidArgument("the model has sparse initializers, which are not supported.")};
         default:
@@ -104,17 +107,19 @@ class Reader {
   }
 
   // The schema says which member is set through `type`; early writers left it out, so the member that is
-  // there decides where it is missing.
+  // there decides where it is missing. A proto3 writer leaves out a zero, an empty string and an empty list.
   void ReadAttribute(Message m, NodeDef* n) {
     namespace f = field::AttributeProto;
     std::string name;
-    int64_t type = 0;
+    int64_t type = 0, members = 0;  // members: one bit per type that has a value
     op::AttrValue value = int64_t{0};
-    bool has_value = false, unsupported = false;
+    bool unsupported = false;
     std::vector<int64_t> ints;
     std::vector<float> floats;
     std::vector<std::string> strings;
-    const auto set = [&](op::AttrValue v) { value = std::move(v), has_value = true; };
+    const auto set = [&](int64_t of_type, op::AttrValue v) {
+      value = std::move(v), members |= int64_t{1} << of_type;
+    };
     while (m.Next()) {
       switch (m.field()) {
         case f::name:
@@ -124,16 +129,16 @@ class Reader {
           type = m.Int();
           break;
         case f::f:
-          set(static_cast<double>(m.Float()));
+          set(kFloat, static_cast<double>(m.Float()));
           break;
         case f::i:
-          set(m.Int());
+          set(kInt, m.Int());
           break;
         case f::s:
-          set(m.String());
+          set(kString, m.String());
           break;
         case f::t:
-          set(ReadTensor(m.Sub(), folder_).second);
+          set(kTensor, ReadTensor(m.Sub(), folder_).second);
           break;
         case f::ints:
           m.Append(&ints);
@@ -158,25 +163,43 @@ class Reader {
           break;
       }
     }
-    // AttributeType values of the schema: 6 FLOATS, 7 INTS, 8 STRINGS, 1 FLOAT, 2 INT, 3 STRING; a proto3
-    // writer leaves out a zero, an empty string and an empty list.
+    if (!floats.empty()) set(kFloats, std::vector<double>(floats.begin(), floats.end()));
+    if (!ints.empty()) set(kInts, std::move(ints));
+    if (!strings.empty()) set(kStrings, std::move(strings));
     if (unsupported) {
       n->unsupported_attr = name;
-    } else if (!floats.empty() || type == 6) {
-      n->attrs.Set(name, std::vector<double>(floats.begin(), floats.end()));
-    } else if (!ints.empty() || type == 7) {
-      n->attrs.Set(name, std::move(ints));
-    } else if (!strings.empty() || type == 8) {
-      n->attrs.Set(name, std::move(strings));
-    } else if (has_value) {
-      n->attrs.Set(name, std::move(value));
-    } else if (type == 1) {
-      n->attrs.Set(name, 0.0);
-    } else if (type == 2) {
-      n->attrs.Set(name, int64_t{0});
-    } else if (type == 3) {
-      n->attrs.Set(name, std::string());
+      return;
     }
+    if (n->wrong_attr.empty()) n->wrong_attr = WrongAttribute(*n, name, type, members);
+    if (members == 0) {
+      if (type == kFloat) value = 0.0;
+      if (type == kString) value = std::string();
+      if (type == kFloats) value = std::vector<double>();
+      if (type == kInts) value = std::vector<int64_t>();
+      if (type == kStrings) value = std::vector<std::string>();
+      if (type == 0 || type == kTensor) return;
+    }
+    n->attrs.Set(name, std::move(value));
+  }
+
+  // AttributeType of the schema.
+  enum : int64_t { kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kFloats = 6, kInts = 7, kStrings = 8 };
+
+  // What contradicts itself in an attribute, or "".
+  static std::string WrongAttribute(const NodeDef& n, const std::string& name, int64_t type,
+                                    int64_t members) {
+    static constexpr const char* kNames[] = {"", "FLOAT",  "INT",  "STRING", "TENSOR",
+                                             "", "FLOATS", "INTS", "STRINGS"};
+    std::string held;
+    for (int64_t t = 1; t < static_cast<int64_t>(std::size(kNames)); ++t)
+      if (members >> t & 1) held += (held.empty() ? "" : " and ") + std::string(kNames[t]);
+    if (name.empty()) return "an attribute has no name.";
+    if (n.attrs.Has(name)) return "attribute \"" + name + "\" is given twice; allowed: once.";
+    if (members & (members - 1))
+      return "attribute \"" + name + "\" holds values of " + held + "; allowed: of one type.";
+    if (type > 0 && type < static_cast<int64_t>(std::size(kNames)) && members != 0 && !(members >> type & 1))
+      return "attribute \"" + name + "\" is declared as " + kNames[type] + " and holds " + held + ".";
+    return "";
   }
 
   ValueInfo ReadValueInfo(Message m) {
@@ -230,13 +253,13 @@ class Reader {
     v->dim_names.push_back(size == kUnknownDim ? param : "");
   }
 
-  const std::string& folder_;
+  const DataFolder& folder_;
   Model model_;
 };
 
 }  // namespace
 
-Result<Model> ReadModel(std::string_view bytes, const std::string& folder) {
+Result<Model> ReadModel(std::string_view bytes, const DataFolder& folder) {
   if (bytes.empty()) return InvalidArgument("the model is empty (0 bytes).");
   try {
     Model m = Reader(folder).ReadModelProto(Message(bytes));

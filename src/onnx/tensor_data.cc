@@ -1,10 +1,8 @@
 #include "onnx/tensor_data.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
-#include "onnx/mapped_file.h"
 #include "onnx/model.h"
 #include "onnx/onnx_fields.h"
 #include "tensor/limits.h"
@@ -15,29 +13,20 @@ namespace {
 struct Raw {
   std::string name;
   std::vector<int64_t> dims;
-  int64_t data_type = 0;
-  bool has_raw = false, external = false;
+  int64_t data_type = 0, location = 0;
+  bool has_raw = false, segment = false;
   std::string_view raw;
-  std::vector<int64_t> ints;  // int32_data or int64_data
+  std::vector<int64_t> ints, longs;  // int32_data, int64_data
   std::vector<float> floats;
   std::vector<double> doubles;
-  std::string location;  // of external data
-  int64_t offset = 0, length = -1;
+  bool other_list = false;  // string_data or uint64_data, of types that tensors here do not have
+  ExternalData external_data;
+
+  bool external() const { return location == 1; }
 };
 
 [[noreturn]] void Fail(const Raw& t, const std::string& why) {
   throw ReadError{InvalidArgument("tensor \"%s\" %s.", t.name.c_str(), why.c_str())};
-}
-
-void ReadExternalEntry(Message m, Raw* t) {
-  std::string key, value;
-  while (m.Next()) {
-    if (m.field() == field::StringStringEntryProto::key) key = m.String();
-    if (m.field() == field::StringStringEntryProto::value) value = m.String();
-  }
-  if (key == "location") t->location = value;
-  if (key == "offset") t->offset = std::strtoll(value.c_str(), nullptr, 10);
-  if (key == "length") t->length = std::strtoll(value.c_str(), nullptr, 10);
 }
 
 Raw ReadFields(Message m) {
@@ -58,8 +47,10 @@ Raw ReadFields(Message m) {
         t.raw = m.Bytes(), t.has_raw = true;
         break;
       case f::int32_data:
-      case f::int64_data:
         m.Append(&t.ints);
+        break;
+      case f::int64_data:
+        m.Append(&t.longs);
         break;
       case f::float_data:
         m.Append(&t.floats);
@@ -67,11 +58,18 @@ Raw ReadFields(Message m) {
       case f::double_data:
         m.Append(&t.doubles);
         break;
+      case f::string_data:
+      case f::uint64_data:
+        t.other_list = true;
+        break;
+      case f::segment:
+        t.segment = true;
+        break;
       case f::data_location:
-        t.external = m.Int() == 1;
+        t.location = m.Int();
         break;
       case f::external_data:
-        ReadExternalEntry(m.Sub(), &t);
+        t.external_data.ReadEntry(m.Sub());
         break;
       default:
         break;
@@ -80,24 +78,38 @@ Raw ReadFields(Message m) {
   return t;
 }
 
-// External data lies in the model's own folder; a path that could leave it is refused.
-void CopyExternal(const Raw& t, const std::string& folder, HostTensor* out) {
-  if (folder.empty()) Fail(t, "keeps its data in a file, which a model given as bytes cannot have");
-  if (t.location.empty() || t.location.find('/') != std::string::npos ||
-      t.location.find('\\') != std::string::npos || t.location == ".." || t.location == ".")
-    Fail(t,
-         "names external data \"" + t.location + "\", which is not a plain file name in the model's folder");
-  auto file = MappedFile::Open(folder + "/" + t.location);
-  if (!file.ok()) Fail(t, "needs external data: " + file.status().message());
-  const std::string_view bytes = file->bytes();
-  const uint64_t need = out->bytes();
-  const uint64_t offset = static_cast<uint64_t>(t.offset);
-  if (t.offset < 0 || offset > bytes.size() || need > bytes.size() - offset ||
-      (t.length >= 0 && static_cast<uint64_t>(t.length) != need))
-    Fail(t, StrFormat("needs %llu bytes at offset %lld of \"%s\", which has %zu",
-                      static_cast<unsigned long long>(need), static_cast<long long>(t.offset),
-                      t.location.c_str(), bytes.size()));
-  if (need) std::memcpy(out->data(), bytes.data() + offset, need);
+// Values come in one form: raw bytes, a list of the type's own, or a file.
+void CheckForms(const Raw& t) {
+  std::string forms;
+  const auto add = [&](bool has, const char* name) {
+    if (has) forms += (forms.empty() ? "" : " and ") + std::string(name);
+  };
+  add(t.external(), "external data");
+  add(t.has_raw && !(t.raw.empty() && t.external()), "raw_data");  // some writers leave an empty one behind
+  add(!t.ints.empty(), "int32_data");
+  add(!t.longs.empty(), "int64_data");
+  add(!t.floats.empty(), "float_data");
+  add(!t.doubles.empty(), "double_data");
+  add(t.other_list, "a list of strings or uint64");
+  if (forms.find(" and ") != std::string::npos)
+    Fail(t, "has its values in " + forms + "; allowed: one of them");
+  if (t.segment) Fail(t, "is a segment of a larger one, which is not supported");
+  if (t.location != 0 && t.location != 1)
+    Fail(t, "has the data location " + std::to_string(t.location) +
+                "; allowed: 0 (in the model), 1 (in a file)");
+}
+
+// Types of fewer bits are stored as 32-bit integers, halves as their bits.
+void CheckRange(const Raw& t, DType dtype) {
+  const int bits = static_cast<int>(SizeOf(dtype)) * 8;
+  if (dtype == DType::kBool || bits > 32) return;
+  const bool is_signed = dtype == DType::kS8 || dtype == DType::kS16 || dtype == DType::kS32;
+  const int64_t lo = is_signed ? -(int64_t{1} << (bits - 1)) : 0;
+  const int64_t hi = (int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  for (int64_t v : t.ints)
+    if (v < lo || v > hi)
+      Fail(t, "has the value " + std::to_string(v) + "; allowed for " + Name(dtype) + ": " +
+                  std::to_string(lo) + " to " + std::to_string(hi));
 }
 
 template <typename To, typename From>
@@ -115,8 +127,8 @@ size_t StoreTyped(const Raw& t, DType dtype, HostTensor* out) {
       if (out) Store<double>(t.doubles, out);
       return t.doubles.size();
     case DType::kS64:
-      if (out) Store<int64_t>(t.ints, out);
-      break;
+      if (out) Store<int64_t>(t.longs, out);
+      return t.longs.size();
     case DType::kS32:
       if (out) Store<int32_t>(t.ints, out);
       break;
@@ -139,7 +151,7 @@ size_t StoreTyped(const Raw& t, DType dtype, HostTensor* out) {
 
 }  // namespace
 
-std::pair<std::string, ConstTensor> ReadTensor(Message m, const std::string& folder) {
+std::pair<std::string, ConstTensor> ReadTensor(Message m, const DataFolder& folder) {
   Raw t = ReadFields(m);
   const auto dtype =
       t.data_type > 0 && t.data_type < 64 ? DTypeFromOnnx(static_cast<int>(t.data_type)) : std::nullopt;
@@ -157,7 +169,9 @@ std::pair<std::string, ConstTensor> ReadTensor(Message m, const std::string& fol
 
   // Sizes are checked against the data that is really there before anything is allocated.
   const uint64_t bytes = static_cast<uint64_t>(*count) * SizeOf(*dtype);
-  if (!t.external) {
+  CheckForms(t);
+  CheckRange(t, *dtype);
+  if (!t.external()) {
     if (t.has_raw ? t.raw.size() != bytes : StoreTyped(t, *dtype, nullptr) != static_cast<uint64_t>(*count))
       Fail(t, StrFormat("of shape %s has %zu %s of data, %llu expected", ToString(dims).c_str(),
                         t.has_raw ? t.raw.size() : StoreTyped(t, *dtype, nullptr),
@@ -166,8 +180,8 @@ std::pair<std::string, ConstTensor> ReadTensor(Message m, const std::string& fol
   }
   auto out = std::make_shared<HostTensor>(*dtype, dims);
   if (!out->ok()) throw ReadError{Errorf(Code::kRuntime, "no memory for tensor \"%s\".", t.name.c_str())};
-  if (t.external) {
-    CopyExternal(t, folder, out.get());
+  if (t.external()) {
+    if (Status s = CopyExternal(t.external_data, folder, bytes, out->data()); !s.ok()) Fail(t, s.message());
   } else if (!t.has_raw) {
     StoreTyped(t, *dtype, out.get());
   } else if (bytes && *dtype == DType::kBool) {

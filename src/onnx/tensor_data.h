@@ -5,13 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "onnx/external_data.h"
 #include "onnx/wire.h"
 #include "tensor/host_tensor.h"
 
 namespace opsnn::onnx {
 
 // Name and value of a TensorProto; throws ReadError.
-std::pair<std::string, ConstTensor> ReadTensor(Message m, const std::string& folder);
+std::pair<std::string, ConstTensor> ReadTensor(Message m, const DataFolder& folder);
 
 }  // namespace opsnn::onnx
 

@@ -8,6 +8,7 @@
 #define OPSNN_GRAPH_IR_GRAPH_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,16 @@ struct Node {
   bool dead = false;
 };
 
+// What a model says of one of its values, which need not be true.
+struct Declared {
+  const char* kind = "value";  // "output" or "value", for messages
+  std::string value;
+  std::optional<DType> dtype;
+  bool known_rank = false;
+  Dims dims;
+  std::vector<std::string> dim_names;
+};
+
 class Graph {
  public:
   std::string name;
@@ -64,6 +75,7 @@ class Graph {
     Value as_input;
   };
   std::vector<Default> defaults;
+  std::vector<Declared> declared;
   std::vector<plan::Decision> decisions;  // one per edge that could fuse
 
   ValueId AddValue(Value v);
