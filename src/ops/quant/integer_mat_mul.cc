@@ -1,10 +1,10 @@
 #include "ops/quant/integer_mat_mul.h"
 
 #include "base/int_math.h"
+#include "isa/tier.h"
+#include "kernels/gemm/int8.h"
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
-#include "ops/quant/integer_product.h"
-#include "ops/quant/quant_op.h"
 #include "vector/run.h"
 #include "vector/scratch_failures.h"
 
@@ -50,27 +50,141 @@ TensorView AsMatrices(TensorView v, const Dims& matrix, bool is_a, const Dims& b
   return BroadcastTo(v, dims);
 }
 
+// A zero point of the call: one value, or one per row of A or column of B.
+struct ZeroOperand {
+  int input = -1;  // below 0: none
+  DType dtype = DType::kU8;
+  int64_t count = 0, stride = 0;
+
+  static ZeroOperand Of(const op::PlanContext& c, int input) {
+    ZeroOperand z;
+    const op::TensorDesc* desc = input < 0 ? nullptr : InputOrNull(c.inputs, static_cast<size_t>(input));
+    if (!desc) return z;
+    const TensorView v = desc->View(nullptr);
+    z.input = input, z.dtype = desc->dtype, z.count = v.size();
+    if (v.rank() > 0 && z.count > 1) z.stride = v.strides[v.rank() - 1];
+    return z;
+  }
+  size_t bytes() const { return RoundUp(static_cast<size_t>(count) * sizeof(int32_t), kAlignment); }
+  gemm::ZeroPoints Load(const op::RunArgs& args, int32_t* to) const {
+    if (input < 0 || count == 0) return {};
+    const auto* from = static_cast<const uint8_t*>(args.inputs[input]);
+    for (int64_t i = 0; i < count; ++i) {
+      const uint8_t x = from[i * stride];
+      to[i] = dtype == DType::kS8 ? static_cast<int8_t>(x) : x;
+    }
+    return {to, count > 1 ? 1 : 0};
+  }
+};
+
+// Strides of an operand over the batch, its own dims from the back.
+Dims BatchStrides(const TensorView& v, const Dims& batch) {
+  Dims strides = v.strides;
+  strides.resize(batch.rank());
+  return strides;
+}
+
 class IntegerMatMulKernel : public op::Kernel {
  public:
   Status Plan(const op::PlanContext& c, const IntegerOperands& o, const ProductFinish* finish) {
-    const TensorView a = c.inputs[static_cast<size_t>(o.a)]->View(nullptr);
-    const TensorView b = c.inputs[static_cast<size_t>(o.b)]->View(nullptr);
+    const op::TensorDesc &a = *c.inputs[static_cast<size_t>(o.a)], &b = *c.inputs[static_cast<size_t>(o.b)];
     OPSNN_ASSIGN_OR_RETURN(const Shapes s, Resolve("integer product", a.dims, b.dims));
-    const int64_t batch = NumElements(s.batch);
-    // A matrix that all of the batch share is converted once.
-    const bool shares_a = NumElements(s.a) == s.a.back() * s.a[s.a.rank() - 2];
-    const bool shares_b = NumElements(s.b) == s.b.back() * s.b[s.b.rank() - 2];
-    const TensorView av = AsMatrices(a, s.a, true, shares_a ? Dims{} : s.batch);
-    const TensorView bv = AsMatrices(b, s.b, false, shares_b ? Dims{} : s.batch);
-    OPSNN_ASSIGN_OR_RETURN(a_, PlanCentred(c, o.a, o.a_zero, av, av.rank() - 2));
-    OPSNN_ASSIGN_OR_RETURN(b_, PlanCentred(c, o.b, o.b_zero, bv, bv.rank() - 1));
-    p_.m = s.a[s.a.rank() - 2], p_.k = s.a.back(), p_.n = s.b.back(), p_.batch = batch;
-    p_.a_batch_stride = shares_a ? 0 : p_.m * p_.k;
-    p_.b_batch_stride = shares_b ? 0 : p_.k * p_.n;
-    size_a_ = RoundUp(static_cast<size_t>(av.size()) * sizeof(float), kAlignment);
-    size_b_ = RoundUp(static_cast<size_t>(bv.size()) * sizeof(float), kAlignment);
-    size_c_ = RoundUp(static_cast<size_t>(p_.m * p_.n * batch) * sizeof(float), kAlignment);
-    const TensorView product = TensorView::Contiguous(nullptr, DType::kS32, s.out);
+    const TensorView av = AsMatrices(a.View(nullptr), s.a, true, s.batch);
+    const TensorView bv = AsMatrices(b.View(nullptr), s.b, false, s.batch);
+    a_ = o.a, b_ = o.b;
+    a_zero_ = ZeroOperand::Of(c, o.a_zero), b_zero_ = ZeroOperand::Of(c, o.b_zero);
+    const int rank = s.batch.rank();
+    p_.m = s.a[s.a.rank() - 2], p_.k = s.a.back(), p_.n = s.b.back();
+    p_.a = {nullptr, a.dtype, av.strides[rank], av.strides[rank + 1], 0};
+    p_.b = {nullptr, b.dtype, bv.strides[rank], bv.strides[rank + 1], 0};
+    p_.c_row_stride = p_.n;
+    lead_ = s.batch, a_lead_ = BatchStrides(av, lead_), b_lead_ = BatchStrides(bv, lead_);
+    Merge();
+    size_c_ = RoundUp(
+        static_cast<size_t>(NumElements(s.batch) * s.a[s.a.rank() - 2] * p_.n) * sizeof(int32_t), kAlignment);
+    PlanPackedB(c, b);
+    return PlanFinish(c, s.out, finish);
+  }
+
+  Status Run(const op::RunArgs& args) const override {
+    char* w = static_cast<char*>(args.workspace);
+    auto* product = reinterpret_cast<int32_t*>(w);
+    gemm::Int8Params p = p_;
+    p.a_zero = a_zero_.Load(args, reinterpret_cast<int32_t*>(w + size_c_));
+    p.b_zero = b_zero_.Load(args, reinterpret_cast<int32_t*>(w + size_c_ + a_zero_.bytes()));
+    p.c = product;
+    const vector::ScratchCheck scratch;
+    Dims at = Dims::Filled(lead_.rank() - 1, 0);
+    for (bool more = NumElements(lead_) > 0; more; p.c += p.batch * p.c_batch_stride) {
+      p.a.data = static_cast<const char*>(args.inputs[a_]) + Offset(a_lead_, at);
+      p.b.data = static_cast<const char*>(args.inputs[b_]) + Offset(b_lead_, at);
+      gemm::RunInt8(p);
+      more = false;
+      for (int i = at.rank() - 1; i >= 0 && !more; --i) {
+        more = ++at[i] < lead_[i];
+        if (!more) at[i] = 0;
+      }
+    }
+    OPSNN_RETURN_IF_ERROR(scratch.Check("integer product"));
+    std::vector<void*> in = {product};
+    for (const int i : inputs_) in.push_back(args.inputs[i]);
+    return finish_->Run({in.data(), args.outputs, nullptr});
+  }
+  size_t workspace_bytes() const override { return size_c_ + a_zero_.bytes() + b_zero_.bytes(); }
+  std::string variant() const override {
+    return std::string(isa::HasVnni() ? "int8 dot products" : "int8 in 16 bits") +
+           (packed_ ? ", packed" : "");
+  }
+
+ private:
+  static int64_t Offset(const Dims& strides, const Dims& at) {
+    int64_t offset = 0;
+    for (int i = 0; i < at.rank(); ++i) offset += at[i] * strides[i];
+    return offset;
+  }
+
+  // Batch dims that both operands walk alike become one; a batch that shares B, and the zero point of A,
+  // becomes rows. What is left of them is one call each, the last dim its batch.
+  void Merge() {
+    for (int i = lead_.rank() - 2; i >= 0; --i) {
+      if (a_lead_[i] != a_lead_[i + 1] * lead_[i + 1] || b_lead_[i] != b_lead_[i + 1] * lead_[i + 1])
+        continue;
+      lead_[i + 1] *= lead_[i];
+      for (Dims* d : {&lead_, &a_lead_, &b_lead_}) d->erase(i);
+    }
+    if (lead_.rank() == 0) {
+      for (Dims* d : {&lead_, &a_lead_, &b_lead_}) d->push_back(0);
+      lead_[0] = 1;
+    }
+    const int last = lead_.rank() - 1;
+    if (last == 0 && b_lead_[0] == 0 && a_zero_.count <= 1 && a_lead_[0] == p_.m * p_.a.row_stride) {
+      p_.m *= lead_[0];
+      lead_[0] = 1;
+    }
+    p_.batch = lead_[last];
+    p_.a.batch_stride = a_lead_[last], p_.b.batch_stride = b_lead_[last];
+    p_.c_batch_stride = p_.m * p_.n;
+  }
+
+  void PlanPackedB(const op::PlanContext& c, const op::TensorDesc& b) {
+    if (!c.packs || !b.constant || lead_.rank() > 1) return;
+    const int64_t batch = p_.b.batch_stride == 0 ? 1 : p_.batch;
+    const std::string key =
+        StrFormat("int8 %d rs%lld cs%lld bs%lld n%lld k%lld b%lld", p_.a.dtype == DType::kS8,
+                  static_cast<long long>(p_.b.row_stride), static_cast<long long>(p_.b.col_stride),
+                  static_cast<long long>(p_.b.batch_stride), static_cast<long long>(p_.n),
+                  static_cast<long long>(p_.k), static_cast<long long>(batch));
+    packed_ = std::static_pointer_cast<const gemm::PackedInt8B>(
+        c.packs->GetOrMake(b.constant, key, [&]() -> std::shared_ptr<const void> {
+          gemm::Operand from = p_.b;
+          from.data = b.constant->data();
+          return gemm::PackInt8B(from, p_.a.dtype, p_.k, p_.n, batch);
+        }));
+    p_.packed_b = packed_.get();
+  }
+
+  Status PlanFinish(const op::PlanContext& c, const Dims& out, const ProductFinish* finish) {
+    const TensorView product = TensorView::Contiguous(nullptr, DType::kS32, out);
     const TensorView y = c.outputs[0].View(nullptr);
     if (finish == nullptr) {
       ProgramBuilder copy;
@@ -89,31 +203,14 @@ class IntegerMatMulKernel : public op::Kernel {
     return OkStatus();
   }
 
-  Status Run(const op::RunArgs& args) const override {
-    char* w = static_cast<char*>(args.workspace);
-    void *a = w, *b = w + size_a_, *c = w + size_a_ + size_b_;
-    OPSNN_RETURN_IF_ERROR(a_->Run({args.inputs, &a, nullptr}));
-    OPSNN_RETURN_IF_ERROR(b_->Run({args.inputs, &b, nullptr}));
-    IntegerProduct p = p_;
-    p.a = static_cast<const float*>(a);
-    p.b = static_cast<const float*>(b);
-    p.c = static_cast<int32_t*>(c);
-    p.part = reinterpret_cast<float*>(w + size_a_ + size_b_ + size_c_);
-    const vector::ScratchCheck scratch;
-    RunIntegerProduct(p);
-    OPSNN_RETURN_IF_ERROR(scratch.Check("integer product"));
-    std::vector<void*> in = {c};
-    for (const int i : inputs_) in.push_back(args.inputs[i]);
-    return finish_->Run({in.data(), args.outputs, nullptr});
-  }
-  size_t workspace_bytes() const override { return size_a_ + size_b_ + 2 * size_c_; }
-  std::string variant() const override { return "f32 products of exact parts"; }
-
- private:
-  op::KernelPtr a_, b_, finish_;
+  op::KernelPtr finish_;
   std::vector<int> inputs_;
-  IntegerProduct p_;
-  size_t size_a_ = 0, size_b_ = 0, size_c_ = 0;
+  int a_ = 0, b_ = 0;
+  ZeroOperand a_zero_, b_zero_;
+  gemm::Int8Params p_;           // without pointers
+  Dims lead_, a_lead_, b_lead_;  // batch dims and strides after merging; at least one
+  std::shared_ptr<const gemm::PackedInt8B> packed_;
+  size_t size_c_ = 0;
 };
 
 }  // namespace

@@ -21,6 +21,65 @@ GuardedTensor Bytes(Rng& rng, DType t, const Dims& dims) {
   return x;
 }
 
+// Batch dims that broadcast in both directions, contiguous and strided operands.
+TEST(MatMulInteger, BroadcastsBatches) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(150)) {
+    const int64_t m = rng.Int(1, 9), n = rng.Int(1, 40), k = rng.Int(0, 30), p = rng.Int(1, 3),
+                  q = rng.Int(1, 3);
+    const int64_t pa = rng.Chance(0.5) ? p : 1, qa = rng.Chance(0.5) ? q : 1;
+    const int64_t pb = rng.Chance(0.5) ? p : 1, qb = rng.Chance(0.5) ? q : 1;
+    const Dims a_dims = {pa, qa, m, k}, b_dims = {pb, qb, k, n};
+    const GuardedTensor a = Bytes(rng, Byte(rng), a_dims), b = Bytes(rng, Byte(rng), b_dims);
+    OpTester t("MatMulInteger");
+    ASSERT_TRUE(t.In(a).In(b).Run().ok()) << t.status().message();
+    const std::vector<double> x = a.Get(), y = b.Get();
+    std::vector<double> want;
+    for (int64_t u = 0; u < std::max(pa, pb); ++u) {
+      for (int64_t v = 0; v < std::max(qa, qb); ++v) {
+        const int64_t ia = (pa > 1 ? u : 0) * qa + (qa > 1 ? v : 0),
+                      ib = (pb > 1 ? u : 0) * qb + (qb > 1 ? v : 0);
+        for (int64_t r = 0; r < m * n; ++r) {
+          double sum = 0;
+          for (int64_t l = 0; l < k; ++l) {
+            sum += x[static_cast<size_t>((ia * m + r / n) * k + l)] *
+                   y[static_cast<size_t>((ib * k + l) * n + r % n)];
+          }
+          want.push_back(sum);
+        }
+      }
+    }
+    ASSERT_EQ(t.Out().Get(), want) << ToString(a_dims) << ToString(b_dims);
+  }
+}
+
+class OnePack : public PackCache {
+ public:
+  std::shared_ptr<const void> GetOrMake(const ConstTensor&, const std::string&,
+                                        FunctionRef<std::shared_ptr<const void>()> make) override {
+    if (!entry) entry = make();
+    return entry;
+  }
+  std::shared_ptr<const void> entry;
+};
+
+TEST(MatMulInteger, ConstantWeightsArePackedOnce) {
+  Rng rng;
+  OnePack cache;
+  const int64_t n = 70, k = 45;
+  auto b = std::make_shared<HostTensor>(DType::kS8, Dims{k, n});
+  for (int64_t i = 0; i < k * n; ++i)
+    static_cast<int8_t*>(b->data())[i] = static_cast<int8_t>(rng.Int(-128, 127));
+  for (const int64_t m : {1, 33}) {
+    const GuardedTensor a = Bytes(rng, DType::kS8, {m, k});
+    OpTester t("MatMulInteger"), plain("MatMulInteger");
+    ASSERT_TRUE(t.In(a).In(ConstTensor(b)).Packs(&cache).Run().ok()) << t.status().message();
+    EXPECT_NE(std::string::npos, t.variant().find("packed")) << t.variant();
+    ASSERT_TRUE(plain.In(a).In(ConstTensor(b)).Run().ok());
+    EXPECT_EQ(t.Out().Get(), plain.Out().Get());
+  }
+}
+
 TEST(MatMulInteger, RandomShapes) {
   Rng rng;
   for (auto _ : testing::FuzzFor(250)) {
