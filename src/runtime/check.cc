@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -69,7 +70,13 @@ struct State {
   Clock host;
   std::map<int, Clock> streams;
   std::map<uint32_t, Clock> events;
-  std::vector<Past> past;  // accesses that the host has not waited for
+  struct Notify {
+    Clock recorded;
+    int64_t records_ahead = 0;  // of waits; below 0: waits that are ahead
+  };
+  std::map<uint32_t, Notify> notifies;
+  std::set<int> unknown_order;  // streams
+  std::vector<Past> past;       // accesses that the host has not waited for
   std::map<const void*, Object> objects;
 };
 State& Get() {
@@ -171,6 +178,7 @@ void CheckTask(int stream, const char* function, const std::vector<MemoryAccess>
   for (const MemoryAccess& a : accesses) {
     for (const Past& p : s.past) {
       if (p.stream == stream || clock[p.stream] >= p.task || !Clash(a, p.access)) continue;
+      if (s.unknown_order.count(stream) || s.unknown_order.count(p.stream)) continue;
       ReportLocked(
           s, "sync",
           StrFormat("%s on stream %d %s %s while %s on stream %d, which nothing puts before it, %s %s",
@@ -231,9 +239,33 @@ void NoteEventReached(uint32_t event) {
   ForgetKnown(s);
 }
 
+void NoteNotifyRecorded(uint32_t notify, int stream) {
+  State& s = Get();
+  std::lock_guard lock(s.mutex);
+  State::Notify& n = s.notifies[notify];
+  Join(&s.streams[stream], s.host);
+  Join(&n.recorded, s.streams[stream]);
+  ++n.records_ahead;
+}
+
+void NoteNotifyAwaited(uint32_t notify, int stream) {
+  State& s = Get();
+  std::lock_guard lock(s.mutex);
+  State::Notify& n = s.notifies[notify];
+  if (--n.records_ahead < 0) s.unknown_order.insert(stream);
+  Join(&s.streams[stream], n.recorded);
+}
+
+void NoteUnknownOrder(int stream) {
+  State& s = Get();
+  std::lock_guard lock(s.mutex);
+  s.unknown_order.insert(stream);
+}
+
 void NoteStreamDone(int stream) {
   State& s = Get();
   std::lock_guard lock(s.mutex);
+  s.unknown_order.erase(stream);
   Join(&s.host, s.streams[stream]);
   ForgetKnown(s);
 }
@@ -243,6 +275,7 @@ void NoteAllDone() {
   std::lock_guard lock(s.mutex);
   for (const auto& [stream, clock] : s.streams) Join(&s.host, clock);
   s.past.clear();
+  s.unknown_order.clear();
 }
 
 void NoteMade(const char* what, const void* object, size_t bytes) {

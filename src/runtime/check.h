@@ -54,7 +54,12 @@ void CheckFreed(const char* function, const void* p, size_t bytes);
 void NoteEventRecorded(uint32_t event, int stream);
 void NoteEventAwaited(uint32_t event, int stream);  // by a stream
 void NoteEventReached(uint32_t event);              // the host knows
-void NoteStreamDone(int stream);                    // the host knows that all its work is done
+// A notify may be waited for before it is recorded. Then, as behind values in memory, what comes after what
+// is not known, and the stream's order against others is not judged until the host has waited for it.
+void NoteNotifyRecorded(uint32_t notify, int stream);
+void NoteNotifyAwaited(uint32_t notify, int stream);
+void NoteUnknownOrder(int stream);
+void NoteStreamDone(int stream);  // the host knows that all its work is done
 void NoteAllDone();
 
 // ---- leak

@@ -38,7 +38,9 @@ std::shared_ptr<Context> NewContext(int device) {
 void EndContext(const void* handle) {
   if (std::shared_ptr<Context> context = Contexts().Remove(handle)) {
     Capture::Leave(context->default_stream);
-    context->default_stream->Drain();
+    if (context->default_stream->Drain(std::nullopt, AtGates::kGiveUp) == Waited::kBlocked) {
+      context->default_stream->Abort();  // nobody can reach it any more to open what it waits for
+    }
     context->default_stream->Stop();
   }
 }
@@ -89,7 +91,7 @@ Status ResetDevice(int device, bool force) {
   }
   if (ended) {
     if (current_context == ended) current_context = nullptr;
-    if (!Stream::InsideTask()) DrainAllStreams(device);
+    if (!Stream::InsideTask()) DrainAllStreams(device, std::nullopt, AtGates::kGiveUp);
     EndContext(ended);
   }
   return OkStatus();

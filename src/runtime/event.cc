@@ -9,9 +9,9 @@ uint32_t Event::NextId() {
   return next++;
 }
 
-Stream::Wait EventRecord::Await(Deadline deadline) const {
+Stream::Wait EventRecord::Await(Deadline deadline, AtGates gates) const {
   if (Done()) return Stream::Wait::kDone;
-  return stream->DrainTo(ticket.load(std::memory_order_acquire), deadline);
+  return stream->DrainTo(ticket.load(std::memory_order_acquire), deadline, gates);
 }
 
 void Event::Record(const std::shared_ptr<Stream>& stream) {
@@ -33,7 +33,20 @@ void Event::Record(const std::shared_ptr<Stream>& stream) {
   state_->newest = std::move(record);
 }
 
-void Event::QueueWait(const std::shared_ptr<Stream>& stream) const {
+void Event::QueueWait(const std::shared_ptr<Stream>& stream, std::chrono::milliseconds timeout) const {
+  // Asked under the lock of the waiting stream: must not take that of another.
+  static constexpr Gate kReached = {[](const void* p) {
+                                      const auto* r = static_cast<const EventRecord*>(p);
+                                      return r->nanoseconds.load(std::memory_order_acquire) != 0 ||
+                                             r->dropped;
+                                    },
+                                    [](const void* p, Deadline deadline, AtGates gates) {
+                                      const auto* r = static_cast<const EventRecord*>(p);
+                                      const Waited waited = r->Await(deadline, gates);
+                                      if (waited == Waited::kDone)
+                                        r->dropped = true;  // at the latest now there is nothing to wait for
+                                      return waited;
+                                    }};
   std::shared_ptr<const EventRecord> record = Newest();
   // A mark in a capture that goes on: the waiting stream records there too, behind it.
   if (record && record->capture && record->capture->Join(stream)) return;
@@ -41,12 +54,8 @@ void Event::QueueWait(const std::shared_ptr<Stream>& stream) const {
   Task task;
   task.name = "stream wait event";
   task.payload = record;
-  task.run = [](const void* payload) {
-    if (static_cast<const EventRecord*>(payload)->Await(std::nullopt) == Stream::Wait::kFromInside) {
-      return Errorf(Code::kRuntime, "stream wait event: the streams wait for each other");
-    }
-    return OkStatus();
-  };
+  task.gate = &kReached;
+  task.timeout = timeout;
   stream->Push(std::move(task));
 }
 

@@ -16,13 +16,14 @@ struct EventRecord {
   std::shared_ptr<Stream> stream;
   std::shared_ptr<Capture> capture;  // that it was recorded in, if any
   std::atomic<uint64_t> ticket{0};
-  std::atomic<int64_t> nanoseconds{0};  // steady clock, when the stream reached it; 0 before
+  std::atomic<int64_t> nanoseconds{0};       // steady clock, when the stream reached it; 0 before
+  mutable std::atomic<bool> dropped{false};  // its stream was told to give up before
 
   bool Done() const {
     return nanoseconds.load(std::memory_order_acquire) != 0 ||
            stream->Done(ticket.load(std::memory_order_acquire));
   }
-  Stream::Wait Await(Deadline deadline) const;
+  Stream::Wait Await(Deadline deadline, AtGates gates = AtGates::kWait) const;
 };
 
 class Event {
@@ -33,8 +34,9 @@ class Event {
 
   // Queues a mark; a wait from now on is for this one.
   void Record(const std::shared_ptr<Stream>& stream);
-  // Lets `stream` wait for the newest mark. An event that was never recorded counts as reached.
-  void QueueWait(const std::shared_ptr<Stream>& stream) const;
+  // Lets `stream` wait for the newest mark, for as long as the timeout says (0: for ever). An event that was
+  // never recorded counts as reached.
+  void QueueWait(const std::shared_ptr<Stream>& stream, std::chrono::milliseconds timeout = {}) const;
   // Forgets the newest mark once `stream` has come this far.
   void QueueReset(const std::shared_ptr<Stream>& stream);
   // The newest mark; null when there is none.

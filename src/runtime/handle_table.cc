@@ -30,6 +30,12 @@ const char* Name(HandleKind kind) {
       return "aclDataBuffer";
     case HandleKind::kModel:
       return "aclmdlRI";
+    case HandleKind::kNotify:
+      return "aclrtNotify";
+    case HandleKind::kCntNotify:
+      return "aclrtCntNotify";
+    case HandleKind::kStreamConfig:
+      return "aclrtStreamConfigHandle";
     case HandleKind::kNone:
       break;
   }

@@ -28,7 +28,10 @@ enum class HandleKind : uint8_t {
   kEvent,
   kContext,
   kDataBuffer,
-  kModel
+  kModel,
+  kNotify,
+  kCntNotify,
+  kStreamConfig
 };
 const char* Name(HandleKind kind);  // "aclTensor"
 

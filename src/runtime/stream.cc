@@ -23,13 +23,23 @@ constexpr auto kPatience = milliseconds(1);
 constexpr auto kIdlePoll = milliseconds(10);
 // The worker ends after this long without tasks.
 constexpr auto kIdleLife = milliseconds(2000);
+// How often a closed gate is looked at.
+constexpr auto kGatePoll = std::chrono::microseconds(100);
 
 thread_local int task_depth = 0;
+thread_local const std::atomic<bool>* told_to_give_up = nullptr;
 
 struct LiveStreams {
   std::mutex mutex;
   std::set<Stream*> all;
 };
+
+Status TooLate(const Task& task) {
+  return Errorf(Code::kRuntime, "%s: what it waits for did not come within %lld ms", task.name,
+                static_cast<long long>(task.timeout.count()));
+}
+
+Deadline Earlier(Deadline a, Deadline b) { return !a || (b && *b < *a) ? b : a; }
 
 }  // namespace
 
@@ -135,20 +145,57 @@ bool Stream::Done(uint64_t ticket) const {
   return completed_ >= ticket;
 }
 
+bool Stream::FrontMayRun() {
+  const Task& task = queue_.front();
+  if (!task.gate || !gate_failure_.ok()) return true;
+  if (task.gate->open(task.payload.get())) return true;
+  if (task.timeout.count() <= 0) return false;
+  const Clock::time_point now = Clock::now();
+  if (!gate_expires_) gate_expires_ = now + task.timeout;
+  if (now < *gate_expires_) return false;
+  gate_failure_ = TooLate(task);
+  return true;
+}
+
+Stream::Wait Stream::AwaitGate(std::unique_lock<std::mutex>& lock, Deadline deadline, AtGates gates,
+                               std::chrono::microseconds poll) {
+  const Task task = queue_.front();
+  Wait result = Wait::kDone;
+  if (task.gate->help) {
+    lock.unlock();
+    result = task.gate->help(task.payload.get(), Earlier(deadline, gate_expires_), gates);
+    lock.lock();
+  } else if (gates == AtGates::kGiveUp) {
+    result = Wait::kBlocked;
+  } else {
+    ++waiters_;
+    changed_->wait_for(lock, poll);
+    --waiters_;
+  }
+  if (result == Wait::kFromInside && !queue_.empty() && queue_.front().payload == task.payload) {
+    gate_failure_ = Errorf(Code::kRuntime, "%s: the streams wait for each other", task.name);
+  }
+  return result == Wait::kBlocked ? result : Wait::kDone;
+}
+
 // Runs the task in front with the lock released.
 void Stream::RunFront(std::unique_lock<std::mutex>& lock) {
   Task task = std::move(queue_.front());
   queue_.pop_front();
+  Status status = std::exchange(gate_failure_, OkStatus());
+  gate_expires_.reset();
   running_ = true;
   runner_ = std::this_thread::get_id();
+  give_up_ = false;
   lock.unlock();
   ++task_depth;
-  Status status;
+  const auto* outer = std::exchange(told_to_give_up, &give_up_);
   try {
-    status = task.run(task.payload.get());
+    if (status.ok() && task.run) status = task.run(task.payload.get());
   } catch (...) {
     status = CaughtStatus().WithContext(task.name);
   }
+  told_to_give_up = outer;
   --task_depth;
   task.payload.reset();
   lock.lock();
@@ -159,12 +206,16 @@ void Stream::RunFront(std::unique_lock<std::mutex>& lock) {
   if (waiters_ > 0) changed_->notify_all();
 }
 
-Stream::Wait Stream::DrainTo(uint64_t ticket, Deadline deadline) {
+Stream::Wait Stream::DrainTo(uint64_t ticket, Deadline deadline, AtGates gates) {
   std::unique_lock lock(mutex_);
   while (completed_ < ticket) {
     if (deadline && Clock::now() >= *deadline) return Wait::kTimeout;
     if (!running_) {
-      RunFront(lock);
+      if (FrontMayRun()) {
+        RunFront(lock);
+      } else if (AwaitGate(lock, deadline, gates, kGatePoll) == Wait::kBlocked) {
+        return Wait::kBlocked;
+      }
     } else if (runner_ == std::this_thread::get_id()) {
       return Wait::kFromInside;
     } else {
@@ -196,7 +247,27 @@ void Stream::Abort() {
   std::lock_guard lock(mutex_);
   completed_ += queue_.size();
   queue_.clear();
+  gate_failure_ = OkStatus();
+  gate_expires_.reset();
+  give_up_ = true;
   changed_->notify_all();
+}
+
+bool Stream::Aborted() { return told_to_give_up && *told_to_give_up; }
+
+Status RunTask(const Task& task) {
+  Deadline expires;
+  if (task.timeout.count() > 0) expires = Clock::now() + task.timeout;
+  while (task.gate && !task.gate->open(task.payload.get())) {
+    if (Stream::Aborted()) return Errorf(Code::kRuntime, "%s: the stream was aborted", task.name);
+    if (expires && Clock::now() >= *expires) return TooLate(task);
+    const Waited waited = task.gate->help ? task.gate->help(task.payload.get(), expires, AtGates::kWait)
+                                          : (std::this_thread::sleep_for(kGatePoll), Waited::kDone);
+    if (waited == Waited::kFromInside) {
+      return Errorf(Code::kRuntime, "%s: the streams wait for each other", task.name);
+    }
+  }
+  return task.run ? task.run(task.payload.get()) : OkStatus();
 }
 
 void Stream::Stop() {
@@ -226,7 +297,13 @@ void Stream::WorkerLoop() {
     const Clock::time_point now = Clock::now();
     if (!queue_.empty() && !running_ && (nudged_ || now - front_since_ >= kPatience)) {
       // Once behind, stay at it until the queue is empty: the program does not synchronise.
-      while (!queue_.empty() && !running_ && !stopped_) RunFront(lock);
+      while (!queue_.empty() && !running_ && !stopped_) {
+        if (FrontMayRun()) {
+          RunFront(lock);
+        } else if (AwaitGate(lock, Clock::now() + kIdlePoll, AtGates::kWait, kPatience) == Wait::kBlocked) {
+          break;
+        }
+      }
       nudged_ = false;
       idle_since = Clock::now();
       continue;
@@ -247,12 +324,14 @@ void Stream::ResetAfterFork() {
   changed_ = std::make_unique<std::condition_variable>();
   completed_ = pushed_;
   queue_.clear();
+  gate_failure_ = OkStatus();
+  gate_expires_.reset();
   capture_.reset();
   running_ = worker_alive_ = nudged_ = false;
   waiters_ = 0;
 }
 
-bool DrainAllStreams(int device, Deadline deadline) {
+bool DrainAllStreams(int device, Deadline deadline, AtGates gates) {
   std::vector<std::shared_ptr<Stream>> streams;
   {
     LiveStreams& live = StreamForks::Live();
@@ -263,7 +342,7 @@ bool DrainAllStreams(int device, Deadline deadline) {
     }
   }
   for (const auto& s : streams) {
-    if (s->Drain(deadline) == Stream::Wait::kTimeout) return false;
+    if (s->Drain(deadline, gates) == Stream::Wait::kTimeout) return false;
   }
   return true;
 }

@@ -6,11 +6,14 @@
 // while there is work and ends when the stream has been idle for a while. So a process that queues nothing
 // has no threads and may fork; in the child of a fork the queues are empty and workers start anew.
 //
-// A task waiting for an event drains the stream that will record it. Records precede their waits, so such
-// chains end. Tasks never run on pool threads (they may use the pool).
+// A task that waits for something has a gate: while it is closed the task stays in front and nobody is stuck
+// inside it, so that the stream can be given up. Whoever drains helps: behind an event it drains the stream
+// that will record it. Records precede their waits, so such chains end. Tasks never run on pool threads (they
+// may use the pool).
 #ifndef OPSNN_RUNTIME_STREAM_H_
 #define OPSNN_RUNTIME_STREAM_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -24,15 +27,34 @@
 
 namespace opsnn::runtime {
 
+using Clock = std::chrono::steady_clock;
+using Deadline = std::optional<Clock::time_point>;  // nullopt: none
+
+// How a wait for a stream ended. kFromInside: called by a task of this very stream, which would wait for
+// itself. kBlocked: what is in front waits for something that nobody here can bring about.
+enum class Waited { kDone, kTimeout, kFromInside, kBlocked };
+// May a wait go on behind a closed gate, or does it end there?
+enum class AtGates { kWait, kGiveUp };
+
+// What a task waits for before it runs.
+struct Gate {
+  // Asked with the stream locked, so it may lock no other stream; true also takes what is waited for, once.
+  bool (*open)(const void* payload) = nullptr;
+  // Brings the opening about, without the lock; kDone: it is open now. Null: it can only be waited for.
+  Waited (*help)(const void* payload, Deadline deadline, AtGates gates) = nullptr;
+};
+
 // Plain and copyable: a captured task may run again. The payload is immutable.
 struct Task {
   Status (*run)(const void* payload) = nullptr;
   std::shared_ptr<const void> payload;
   const char* name = "";
+  const Gate* gate = nullptr;
+  std::chrono::milliseconds timeout{0};  // how long the gate may stay closed; 0: for ever
 };
 
-using Clock = std::chrono::steady_clock;
-using Deadline = std::optional<Clock::time_point>;  // nullopt: none
+// Runs a task here and now, behind its gate.
+Status RunTask(const Task& task);
 
 class Capture;  // runtime/capture.h
 
@@ -55,18 +77,21 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Has the task with this ticket finished?
   bool Done(uint64_t ticket) const;
 
-  enum class Wait { kDone, kTimeout, kFromInside };
+  using Wait = Waited;
   // Returns when the task with this ticket has finished, running tasks here if nobody else does.
-  // kFromInside: called by a task of this very stream, which would wait for itself.
-  Wait DrainTo(uint64_t ticket, Deadline deadline = std::nullopt);
+  Wait DrainTo(uint64_t ticket, Deadline deadline = std::nullopt, AtGates gates = AtGates::kWait);
   // Drains everything queued so far.
-  Wait Drain(Deadline deadline = std::nullopt) { return DrainTo(Newest(), deadline); }
+  Wait Drain(Deadline deadline = std::nullopt, AtGates gates = AtGates::kWait) {
+    return DrainTo(Newest(), deadline, gates);
+  }
   // Lets the worker start on queued tasks now (somebody polls).
   void Nudge();
   // The first failure of a task since the last call, which forgets it.
   Status TakeError();
-  // Drops tasks that have not started.
+  // Drops tasks that have not started; a model that replays ends at its next gate.
   void Abort();
+  // Was the stream whose task this thread runs told to give up meanwhile?
+  static bool Aborted();
   // The capture that this stream records into, or null. Setting it fails when another one is under way; null
   // ends it.
   std::shared_ptr<Capture> capture() const;
@@ -86,6 +111,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   friend struct StreamForks;
   Stream(int device, uint32_t priority, uint32_t flags);
   void RunFront(std::unique_lock<std::mutex>& lock);
+  // May the task in front run? One whose time is over may: as a failure.
+  bool FrontMayRun();
+  // Waits a little for the gate in front, or helps it to open.
+  Wait AwaitGate(std::unique_lock<std::mutex>& lock, Deadline deadline, AtGates gates,
+                 std::chrono::microseconds poll);
   void EnsureWorker();
   void WorkerLoop();
   void ResetAfterFork();
@@ -96,7 +126,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::unique_ptr<std::condition_variable> changed_;  // on the heap: abandoned, not destroyed, after a fork
   std::deque<Task> queue_;
   std::shared_ptr<Capture> capture_;
-  Clock::time_point front_since_;  // when the task now in front could have started
+  Clock::time_point front_since_;     // when the task now in front could have started
+  Deadline gate_expires_;             // of the gate in front, from when it was first found closed
+  Status gate_failure_;               // not ok: the gate in front never opens
+  std::atomic<bool> give_up_{false};  // the running task was told to end
   uint64_t pushed_ = 0, completed_ = 0;
   bool running_ = false;
   std::thread::id runner_;
@@ -106,7 +139,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 };
 
 // Drains every live stream of a device, or of all devices (-1). False if the deadline passed.
-bool DrainAllStreams(int device, Deadline deadline = std::nullopt);
+bool DrainAllStreams(int device, Deadline deadline = std::nullopt, AtGates gates = AtGates::kWait);
 
 }  // namespace opsnn::runtime
 

@@ -50,7 +50,8 @@ int Free(const char* function, void* pointer, MemoryKind kind) {
   }
   if (Checks(runtime::kCheckLeak)) runtime::NoteEnded(pointer);
   // Queued work may still use the block; a program that forgot to synchronise must not crash.
-  if (!runtime::Stream::InsideTask()) runtime::DrainAllStreams(-1);
+  // What still waits for a notify is not waited for.
+  if (!runtime::Stream::InsideTask()) runtime::DrainAllStreams(-1, std::nullopt, runtime::AtGates::kGiveUp);
   Status s = runtime::Free(pointer, kind);
   return s.ok() ? ACL_SUCCESS : Fail(function, ACL_ERROR_INVALID_PARAM, s.message());
 }

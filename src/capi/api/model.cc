@@ -46,7 +46,7 @@ int FindModel(const char* function, aclmdlRI handle, std::shared_ptr<Model>* mod
 
 Status RunModel(const void* payload) {
   for (const Task& t : static_cast<const Model*>(payload)->tasks) {
-    OPSNN_RETURN_IF_ERROR(t.run(t.payload.get()));
+    OPSNN_RETURN_IF_ERROR(runtime::RunTask(t));
   }
   return OkStatus();
 }
@@ -148,6 +148,7 @@ OPSNN_ACL_API aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
     case Stream::Wait::kFromInside:
       return Fail(kApi, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                   "called by a host function of the very stream that it waits for");
+    case Stream::Wait::kBlocked:  // only where gates end the wait
     case Stream::Wait::kDone:
       break;
   }

@@ -59,6 +59,7 @@ int Synchronize(const char* function, aclrtStream handle, Deadline deadline) {
                   "the work queued on the stream did not finish in time");
     case Stream::Wait::kFromInside:
       return FromInside(function);
+    case Stream::Wait::kBlocked:  // only where gates end the wait
     case Stream::Wait::kDone:
       break;
   }
@@ -102,6 +103,7 @@ int AwaitEvent(const char* function, aclrtEvent handle, Deadline deadline) {
       return Fail(function, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the event was not reached in time");
     case Stream::Wait::kFromInside:
       return FromInside(function);
+    case Stream::Wait::kBlocked:  // only where gates end the wait
     case Stream::Wait::kDone:
       break;
   }

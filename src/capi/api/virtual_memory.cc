@@ -216,7 +216,8 @@ OPSNN_ACL_API aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, acl
 OPSNN_ACL_API aclError aclrtUnmapMem(void* virPtr) {
   static const char* const kApi = "aclrtUnmapMem";
   // Queued work may still use it; a program that forgot to synchronise must not crash.
-  if (!runtime::Stream::InsideTask()) runtime::DrainAllStreams(-1);
+  // What still waits for a notify is not waited for.
+  if (!runtime::Stream::InsideTask()) runtime::DrainAllStreams(-1, std::nullopt, runtime::AtGates::kGiveUp);
   State& s = Memory();
   std::lock_guard lock(s.mutex);
   auto* at = static_cast<char*>(virPtr);
