@@ -1,5 +1,6 @@
 #include "ops/loss/nll.h"
 
+#include "op/dims.h"
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
 #include "tensor/element.h"
@@ -16,9 +17,6 @@ void Write(void* data, DType t, int64_t i, double v) {
   WriteElement(static_cast<char*>(data) + i * static_cast<int64_t>(SizeOf(t)), t, v);
 }
 
-// Errors where a and b are both known and differ.
-bool Differ(int64_t a, int64_t b) { return a != kUnknownDim && b != kUnknownDim && a != b; }
-
 }  // namespace
 
 Status InferNll(const char* op, op::InferContext& c) {
@@ -28,7 +26,7 @@ Status InferNll(const char* op, op::InferContext& c) {
   if (x.known_rank) {
     OPSNN_RETURN_IF_ERROR(CheckRank(op, "the first input", x.dims, 2, kMaxRank));
     if (weight != nullptr && weight->known_rank &&
-        (weight->dims.rank() != 1 || Differ(weight->dims[0], x.dims[1]))) {
+        (weight->dims.rank() != 1 || op::Differ(weight->dims[0], x.dims[1]))) {
       return InvalidArgument("%s: weights has shape %s; allowed: [%lld], one value per class", op,
                              opsnn::ToString(weight->dims).c_str(), ll{x.dims[1]});
     }
@@ -37,7 +35,7 @@ Status InferNll(const char* op, op::InferContext& c) {
     Dims want = x.dims;
     want.erase(1);
     bool fits = want.rank() == target.dims.rank();
-    for (int i = 0; fits && i < want.rank(); ++i) fits = !Differ(want[i], target.dims[i]);
+    for (int i = 0; fits && i < want.rank(); ++i) fits = !op::Differ(want[i], target.dims[i]);
     if (!fits) {
       return InvalidArgument(
           "%s: the targets have shape %s; allowed: %s, that of the first input without "

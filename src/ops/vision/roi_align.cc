@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/parallel.h"
+#include "op/dims.h"
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
 #include "tensor/element.h"
@@ -19,8 +20,6 @@ using ll = long long;
 // Of a cell along an axis. A box of a whole image has this many; a wilder one is not sampled more finely.
 constexpr int64_t kMostSamples = 1 << 12;
 
-bool Differ(int64_t a, int64_t b) { return a != kUnknownDim && b != kUnknownDim && a != b; }
-
 Status Infer(op::InferContext& c) {
   const op::TensorDesc &x = *c.inputs[0], &rois = *c.inputs[1], &batch = *c.inputs[2];
   const op::Attrs& attrs = op::AttrsOf(c.attrs);
@@ -34,8 +33,8 @@ Status Infer(op::InferContext& c) {
   }
   if (!x.known_rank || !rois.known_rank || !batch.known_rank) return SetOutput(c, UnknownRank(x.dtype));
   OPSNN_RETURN_IF_ERROR(CheckRank(kOp, "X", x.dims, 4, 4));
-  if (rois.dims.rank() != 2 || Differ(rois.dims[1], 4) || batch.dims.rank() != 1 ||
-      Differ(batch.dims[0], rois.dims[0])) {
+  if (rois.dims.rank() != 2 || op::Differ(rois.dims[1], 4) || batch.dims.rank() != 1 ||
+      op::Differ(batch.dims[0], rois.dims[0])) {
     return InvalidArgument("%s: rois has shape %s and batch_indices %s; allowed: [n, 4] and [n]", kOp,
                            opsnn::ToString(rois.dims).c_str(), opsnn::ToString(batch.dims).c_str());
   }
