@@ -4,6 +4,7 @@
 
 #include "graph/graph_tester.h"
 #include "graph/infer.h"
+#include "observe/check.h"
 #include "observe/compare.h"
 
 namespace opsnn::observe {
@@ -46,6 +47,33 @@ VerifyReport Check(Graph g, const graph::Feeds& feeds, NumericsPolicy policy, Fu
   auto report = Verify(**fused, **unfused, feeds, nullptr);
   EXPECT_TRUE(report.ok()) << report.status().message();
   return report.ok() ? *report : VerifyReport();
+}
+
+// A convolution by Winograd's algorithm is within its own bound, which counts all pixels that share a tile,
+// beside values of very different size; under `exact` it is a plain sum.
+TEST(Verify, WinogradHasItsOwnBound) {
+  GraphMaker m;
+  const ValueId x = m.In("x", {1, 64, 30, 30});
+  const op::AttrValue pads = std::vector<int64_t>{1, 1, 1, 1};
+  m.Out(m.Op("Relu", {m.Op("Conv", {x, m.Random({64, 64, 3, 3}), m.Random({64})}, {{"pads", pads}})}));
+  graph::Feeds feeds = m.RandomFeeds();
+  auto spiked = std::make_shared<HostTensor>(DType::kF32, Dims{1, 64, 30, 30});
+  std::copy_n(feeds.at("x")->as<float>(), spiked->size(), spiked->as<float>());
+  for (int64_t i = 0; i < spiked->size(); i += 997) spiked->as<float>()[i] = 3e4f;
+  feeds["x"] = spiked;
+  for (const NumericsPolicy policy : {NumericsPolicy::kExact, NumericsPolicy::kExcess}) {
+    const VerifyReport r = Check(m.graph(), feeds, policy, FusionMode::kAuto);
+    EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+    graph::SessionOptions options;
+    options.policy = policy;
+    auto session = graph::Session::Create(m.graph(), options);
+    ASSERT_TRUE(session.ok());
+    auto run = (*session)->Run(feeds, {});
+    ASSERT_TRUE(run.ok());
+    bool winograd = false;
+    for (const Node& n : run->prepared->graph().nodes) winograd |= !n.dead && WinogradTile(n) != 0;
+    EXPECT_EQ(winograd, policy == NumericsPolicy::kExcess);
+  }
 }
 
 TEST(Verify, PassesOnWhatIsRight) {
