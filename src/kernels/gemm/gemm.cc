@@ -233,6 +233,7 @@ void RunTile(const Job& job, const Tile& t) {
       for (g.p0 = 0; g.p0 < g.panels.count; g.p0 = g.p1) {
         g.p1 = std::min(g.panels.count, g.p0 + panels);
         MacroBlock(g);
+        g.next_a = g.next_b = {};  // fetched once
         if (!block_pass || rows_first) continue;
         const int64_t row = g.panels.Start(g.p0), rows = g.panels.Start(g.p1) - row;
         FinishBlock(p, t.batch, t.row + row, t.col + j, g.c + row * ldc, ldc, rows, g.cols, true);
