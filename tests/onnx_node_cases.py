@@ -35,9 +35,7 @@ HELD = {TYPES.FLOAT, TYPES.DOUBLE, TYPES.FLOAT16, TYPES.BFLOAT16, TYPES.INT8, TY
 # The importer replaces these by others.
 RENAMED = {"CastLike", "Constant", "Scatter", "Upsample"}
 # What a supported operator may refuse, by its message; everything else must pass.
-REFUSALS = {
-    r"3-D convolution is not implemented": "3-D convolution",
-}
+REFUSALS = {}
 # The sizes of their results depend on values, which opsnn wants known before running: inputs become initializers.
 SIZED_BY_VALUES = {"NonMaxSuppression", "NonZero", "Unique"}
 # onnx 1.12 cuts off where a conversion to bf16 rounds: expected values may be one step away.

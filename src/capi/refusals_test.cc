@@ -189,7 +189,7 @@ TEST_F(ApiTest, ConvolutionRefusals) {
   ExpectRefused(call({x, w, nullptr, one, zero, one, false, nullptr, 1, 7}), kInvalid, {"cubeMathType is 7"});
   ExpectRefused(call({x, big, nullptr, one, zero, one}), kInvalid, {"aclnnConvolution"});
   ExpectRefused(call({nhwc, w, nullptr, one, zero, one}), kInvalid, {"input has format 1", "NCHW"});
-  ExpectRefused(call({x5, w, nullptr, one, zero, one}), 561003, {"3-D convolution is not implemented"});
+  ExpectRefused(call({x5, w, nullptr, one, zero, one}), kInvalid, {"weight has 4 dims", "allowed: 5"});
   ExpectRefused(call({x, w, nullptr, one, one, one}), kInvalid, {"output has shape [1,6,3,3]", "[1,6,5,5]"});
 }
 
@@ -357,6 +357,11 @@ TEST_F(ApiTest, PhaseOneNeedsNoData) {
   EXPECT_EQ(aclnnReluGetWorkspaceSize(x, y, &workspace_size_, &executor_), 0);
   ExpectRefused(aclnnRelu(nullptr, 0, executor_, stream_), kNull,
                 {"aclnnRelu", "data address of self is null"});
+  aclDestroyTensor(x);
+  // A number that is no address is refused before anything reads it.
+  x = aclCreateTensor(dims, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 1, reinterpret_cast<void*>(0x10));
+  EXPECT_EQ(aclnnReluGetWorkspaceSize(x, y, &workspace_size_, &executor_), 0);
+  ExpectRefused(aclnnRelu(nullptr, 0, executor_, stream_), kInvalid, {"address of self is 0x10", "no memory"});
   aclDestroyTensor(x);
 }
 

@@ -13,9 +13,10 @@ using ll = long long;
 // Far beyond any image; window arithmetic in 64 bits and tap offsets in 32 bits cannot overflow.
 constexpr int64_t kMaxSize = int64_t{1} << 30;
 
-// Fills out[2] from a list attribute of one value per spatial dim; absent leaves the default.
-Status ReadList(const char* op, const char* name, const Attrs& attrs, int spatial, int64_t least,
+// Fills out[3] from a list attribute of one value per spatial dim; absent leaves the default.
+Status ReadList(const char* op, const char* name, const Attrs& attrs, const Window& w, int64_t least,
                 int64_t* out) {
+  const int spatial = w.spatial;
   const std::vector<int64_t> v = attrs.Ints(name);
   if (v.empty()) return OkStatus();
   if (static_cast<int>(v.size()) != spatial) {
@@ -28,7 +29,7 @@ Status ReadList(const char* op, const char* name, const Attrs& attrs, int spatia
       return InvalidArgument("%s: attribute %s[%d] is %lld; allowed: %lld to 2^30", op, name, i, ll{value},
                              ll{least});
     }
-    out[2 - spatial + i] = value;
+    out[w.AxisOf(i)] = value;
   }
   return OkStatus();
 }
@@ -46,7 +47,7 @@ Status ReadPads(const char* op, const Attrs& attrs, Window* w) {
       return InvalidArgument("%s: attribute pads[%d] is %lld; allowed: 0 to 2^30", op, i, ll{value});
     }
     int64_t* side = i < w->spatial ? w->pad_begin : w->pad_end;
-    side[2 - w->spatial + i % w->spatial] = value;
+    side[w->AxisOf(i % w->spatial)] = value;
   }
   return OkStatus();
 }
@@ -71,10 +72,10 @@ Result<Window> ReadWindow(const char* op, const Attrs& attrs, const Dims& kernel
       return InvalidArgument("%s: the kernel has size %s; allowed: sizes from 1 to 2^30", op,
                              ToString(kernel).c_str());
     }
-    w.kernel[2 - w.spatial + i] = kernel[i];
+    w.kernel[w.AxisOf(i)] = kernel[i];
   }
-  OPSNN_RETURN_IF_ERROR(ReadList(op, "strides", attrs, w.spatial, 1, w.stride));
-  OPSNN_RETURN_IF_ERROR(ReadList(op, "dilations", attrs, w.spatial, 1, w.dilation));
+  OPSNN_RETURN_IF_ERROR(ReadList(op, "strides", attrs, w, 1, w.stride));
+  OPSNN_RETURN_IF_ERROR(ReadList(op, "dilations", attrs, w, 1, w.dilation));
   const std::string auto_pad = attrs.String("auto_pad", "NOTSET");
   if (auto_pad == "SAME_UPPER") {
     w.auto_pad = AutoPad::kSameUpper;
@@ -89,7 +90,7 @@ Result<Window> ReadWindow(const char* op, const Attrs& attrs, const Dims& kernel
                            op, auto_pad.c_str());
   }
   w.ceil_mode = attrs.Int("ceil_mode", 0) != 0;
-  for (int axis = 0; axis < 2; ++axis) {
+  for (int axis = 0; axis < 3; ++axis) {
     if (w.kernel[axis] > 1 && w.dilation[axis] > kMaxSize / w.kernel[axis]) {
       return InvalidArgument(
           "%s: kernel size %lld with dilation %lld is too large; allowed: a product up to 2^30", op,
@@ -112,7 +113,7 @@ Result<int64_t> WindowOutput(const char* op, Window* w, int axis, int64_t in) {
         "%s: the kernel covers %lld positions of spatial dimension %d (dilation included), the padded input "
         "has %lld; "
         "allowed: a kernel not larger than the padded input",
-        op, ll{extent}, axis - (2 - w->spatial), ll{padded});
+        op, ll{extent}, w->DimOf(axis), ll{padded});
   }
   if (!w->ceil_mode) return (padded - extent) / stride + 1;
   const int64_t out = (padded - extent + stride - 1) / stride + 1;

@@ -11,25 +11,28 @@ namespace opsnn::op {
 
 enum class AutoPad : uint8_t { kNotSet, kSameUpper, kSameLower, kValid };
 
-// Two spatial dims; one-dimensional operators use the second and leave the first as a window of 1.
+// Axis 0 is rows, 1 columns, 2 depth; dims that an operator does not have are a window of 1.
 struct Window {
-  int spatial = 2;  // dims given by the user: 1 or 2
-  int64_t kernel[2] = {1, 1};
-  int64_t stride[2] = {1, 1};
-  int64_t dilation[2] = {1, 1};
-  int64_t pad_begin[2] = {0, 0};
-  int64_t pad_end[2] = {0, 0};
+  int spatial = 2;  // dims given by the user: (W), (H, W) or (D, H, W)
+  int64_t kernel[3] = {1, 1, 1};
+  int64_t stride[3] = {1, 1, 1};
+  int64_t dilation[3] = {1, 1, 1};
+  int64_t pad_begin[3] = {0, 0, 0};
+  int64_t pad_end[3] = {0, 0, 0};
   AutoPad auto_pad = AutoPad::kNotSet;
   bool ceil_mode = false;
 
+  // Axis of the user's spatial dim i, and back.
+  int AxisOf(int i) const { return spatial < 3 ? 2 - spatial + i : i == 0 ? 2 : i - 1; }
+  int DimOf(int axis) const { return spatial < 3 ? axis - (2 - spatial) : axis == 2 ? 0 : axis + 1; }
   int64_t Extent(int axis) const { return (kernel[axis] - 1) * dilation[axis] + 1; }
 };
 
-// Reads strides, dilations, pads, auto_pad, ceil_mode. `kernel` holds the spatial kernel sizes (rank 1 or 2,
+// Reads strides, dilations, pads, auto_pad, ceil_mode. `kernel` holds the spatial kernel sizes (rank 1 to 3,
 // positive). Messages name `op` and the attribute.
 Result<Window> ReadWindow(const char* op, const Attrs& attrs, const Dims& kernel);
 
-// Resolves SAME and VALID padding for an input of `in` on `axis` (0 or 1) and returns the output size. Fails
+// Resolves SAME and VALID padding for an input of `in` on `axis` and returns the output size. Fails
 // when the window is larger than the padded input, or sizes overflow.
 Result<int64_t> WindowOutput(const char* op, Window* w, int axis, int64_t in);
 

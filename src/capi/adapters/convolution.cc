@@ -67,12 +67,9 @@ Status CheckFormats(const Call& call) {
 // Everything about ranks, groups and channels, under the names that the caller knows.
 Status CheckShapes(const Call& call, const Dims& x, const Dims& w, bool transposed) {
   const char* api = call.function().api;
-  if (x.rank() == 5) {
-    return Errorf(Code::kNotImplemented,
-                  "%s: input has 5 dims; 3-D convolution is not implemented in this version", api);
-  }
-  if (x.rank() != 3 && x.rank() != 4) {
-    return InvalidArgument("%s: input has %d dims; allowed: 3 (N, C, L), 4 (N, C, H, W) or 5", api, x.rank());
+  if (x.rank() < 3 || x.rank() > 5) {
+    return InvalidArgument("%s: input has %d dims; allowed: 3 (N, C, L), 4 (N, C, H, W) or 5 (N, C, D, H, W)",
+                           api, x.rank());
   }
   if (w.rank() != x.rank()) {
     return InvalidArgument("%s: weight has %d dims; allowed: %d, as input has", api, w.rank(), x.rank());

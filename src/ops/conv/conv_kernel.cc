@@ -96,20 +96,26 @@ BoundArg ConvKernel::Stage(const TensorDesc& d, int input, const Dims& dims) {
 Result<conv::ConvShape> ShapeOfCall(const char* name, bool transposed, const TensorDesc& x,
                                     const TensorDesc& w, const op::Attrs& attrs) {
   OPSNN_ASSIGN_OR_RETURN(const ConvCall call, ResolveConv(name, transposed, x.dims, w.dims, attrs));
-  const bool two = x.dims.rank() == 4;
-  const int last = x.dims.rank() - 1;
   conv::ConvShape s;
-  s.n = x.dims[0], s.c = x.dims[1], s.h = two ? x.dims[2] : 1, s.w = x.dims[last];
-  s.oc = call.out[1], s.oh = two ? call.out[2] : 1, s.ow = call.out[last];
+  s.n = x.dims[0], s.c = x.dims[1], s.oc = call.out[1];
   const op::Window& win = call.window;
-  s.kh = win.kernel[0], s.kw = win.kernel[1], s.sh = win.stride[0], s.sw = win.stride[1];
-  s.dh = win.dilation[0], s.dw = win.dilation[1], s.pt = win.pad_begin[0], s.pl = win.pad_begin[1];
+  const auto size = [&win](const Dims& dims, int axis) {  // 1 where there is no such dim
+    const int i = win.DimOf(axis);
+    return i < 0 || i >= win.spatial ? int64_t{1} : dims[2 + i];
+  };
+  s.d = size(x.dims, 2), s.h = size(x.dims, 0), s.w = size(x.dims, 1);
+  s.od = size(call.out, 2), s.oh = size(call.out, 0), s.ow = size(call.out, 1);
+  s.kd = win.kernel[2], s.kh = win.kernel[0], s.kw = win.kernel[1];
+  s.sd = win.stride[2], s.sh = win.stride[0], s.sw = win.stride[1];
+  s.dd = win.dilation[2], s.dh = win.dilation[0], s.dw = win.dilation[1];
+  s.pf = win.pad_begin[2], s.pt = win.pad_begin[0], s.pl = win.pad_begin[1];
   s.groups = call.groups;
   s.transposed = transposed;
   s.x_blocked = IsBlocked(x);
   constexpr int64_t kMaxPlane = int64_t{1}
                                 << 30;  // offsets inside a plane are 32-bit in the kernels' tap lists
-  if (s.h > kMaxPlane || s.w > kMaxPlane || s.oh > kMaxPlane || s.ow > kMaxPlane) {
+  if (s.d > kMaxPlane || s.od > kMaxPlane || s.h > kMaxPlane || s.w > kMaxPlane || s.oh > kMaxPlane ||
+      s.ow > kMaxPlane) {
     return InvalidArgument("%s: X has shape %s and Y %s; allowed: spatial sizes up to 2^30", name,
                            ToString(x.dims).c_str(), ToString(call.out).c_str());
   }

@@ -11,14 +11,10 @@ using op::TensorDesc;
 using ll = long long;
 
 Status CheckRanks(const char* name, const Dims& x, const Dims& w) {
-  if (x.rank() == 5) {
-    return Errorf(Code::kNotImplemented,
-                  "%s: X has shape %s; 3-D convolution is not implemented, 1-D and 2-D are", name,
-                  ToString(x).c_str());
-  }
-  if (x.rank() != 3 && x.rank() != 4) {
-    return InvalidArgument("%s: X has shape %s; allowed: rank 3 (N, C, L) or 4 (N, C, H, W)", name,
-                           ToString(x).c_str());
+  if (x.rank() < 3 || x.rank() > 5) {
+    return InvalidArgument(
+        "%s: X has shape %s; allowed: rank 3 (N, C, L), 4 (N, C, H, W) or 5 (N, C, D, H, W)", name,
+        ToString(x).c_str());
   }
   if (w.rank() != x.rank()) {
     return InvalidArgument("%s: W has shape %s; allowed: rank %d, that of X", name, ToString(w).c_str(),
@@ -132,7 +128,7 @@ Result<ConvCall> ResolveConv(const char* name, bool transposed, const Dims& x, c
   OPSNN_RETURN_IF_ERROR(CheckCount(name, "output_padding", extra, spatial));
   OPSNN_RETURN_IF_ERROR(CheckCount(name, "output_shape", wanted, spatial));
   for (int i = 0; i < spatial; ++i) {
-    const int axis = 2 - spatial + i;
+    const int axis = call.window.AxisOf(i);
     const int64_t in = x[2 + i];
     const int64_t padding = extra.empty() ? 0 : extra[static_cast<size_t>(i)];
     const int64_t size = wanted.empty() ? kUnknownDim : wanted[static_cast<size_t>(i)];

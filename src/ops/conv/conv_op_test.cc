@@ -37,7 +37,7 @@ struct ConvCase {
 
 ConvCase RandomCase(Rng& rng) {
   ConvCase k;
-  const int spatial = rng.Chance(0.2) ? 1 : 2;
+  const int spatial = rng.Chance(0.2) ? 1 : rng.Chance(0.3) ? 3 : 2;
   k.transposed = rng.Chance(0.3);
   const int64_t groups = rng.Chance(0.7) ? 1 : rng.Int(1, 4);
   const int64_t cg = rng.Int(1, 20), og = rng.Int(1, 20);
@@ -47,7 +47,7 @@ ConvCase RandomCase(Rng& rng) {
   for (int i = 0; i < spatial; ++i) {
     const int64_t kernel = rng.Int(1, 4), dilation = rng.Chance(0.7) ? 1 : 2,
                   extent = (kernel - 1) * dilation + 1;
-    k.x.push_back(rng.Int(extent, 14));
+    k.x.push_back(rng.Int(extent, spatial == 3 ? 9 : 14));
     k.w.push_back(kernel);
     strides.push_back(rng.Int(1, 3));
     dilations.push_back(dilation);
@@ -290,7 +290,8 @@ TEST(Conv, RefusesWithReason) {
        MakeAttrs({{"group", int64_t{1} << 62}}),
        Code::kInvalid,
        "group"},
-      {"Conv", {1, 3, 4, 4, 4}, {8, 3, 3, 3, 3}, {}, Code::kNotImplemented, "3-D convolution"},
+      {"Conv", {1, 3, 2, 4, 4}, {8, 3, 3, 3, 3}, {}, Code::kInvalid, "of spatial dimension 0"},
+      {"Conv", {1, 3, 4, 4, 4, 4}, {8, 3, 3, 3, 3, 3}, {}, Code::kInvalid, "rank 3"},
       {"Conv", {3, 4}, {8, 3}, {}, Code::kInvalid, "rank 3"},
       {"Conv", {1, 3, 4, 4}, {8, 3, 3}, {}, Code::kInvalid, "that of X"},
       {"ConvTranspose", {1, 3, 4, 4}, {4, 8, 3, 3}, {}, Code::kInvalid, "made for 4 channels"},

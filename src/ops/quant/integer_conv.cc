@@ -24,7 +24,7 @@ struct ConvShape {
 };
 
 Result<ConvShape> Resolve(const char* op, const Dims& x, const Dims& w, const op::Attrs& attrs) {
-  OPSNN_RETURN_IF_ERROR(CheckRank(op, "X", x, 3, 4));
+  OPSNN_RETURN_IF_ERROR(CheckRank(op, "X", x, 3, 5));
   const int spatial = x.rank() - 2;
   Dims kernel;
   for (int i = 2; i < w.rank(); ++i) kernel.push_back(w[i]);
@@ -42,7 +42,7 @@ Result<ConvShape> Resolve(const char* op, const Dims& x, const Dims& w, const op
   OPSNN_ASSIGN_OR_RETURN(s.window, op::ReadWindow(op, attrs, kernel));
   s.out = {x[0], w[0]};
   for (int i = 0; i < spatial; ++i) {
-    OPSNN_ASSIGN_OR_RETURN(const int64_t n, op::WindowOutput(op, &s.window, 2 - spatial + i, x[2 + i]));
+    OPSNN_ASSIGN_OR_RETURN(const int64_t n, op::WindowOutput(op, &s.window, s.window.AxisOf(i), x[2 + i]));
     s.out.push_back(n);
   }
   return s;
@@ -58,13 +58,14 @@ class IntegerConvKernel : public op::Kernel {
     OPSNN_ASSIGN_OR_RETURN(w_, PlanCentred(c, o.b, o.b_zero, w.View(nullptr), 0));
     window_ = s.window;
     group_ = s.group;
-    const bool two = x.dims.rank() == 4;
     n_ = x.dims[0], channels_ = w.dims[1];
-    h_ = two ? x.dims[2] : 1, w_size_ = x.dims.back();
-    oh_ = two ? s.out[2] : 1, ow_ = s.out.back();
+    for (int i = 0; i < window_.spatial; ++i) {
+      in_[window_.AxisOf(i)] = x.dims[2 + i];
+      out_[window_.AxisOf(i)] = s.out[2 + i];
+    }
     p_.m = w.dims[0] / s.group;
-    p_.k = channels_ * window_.kernel[0] * window_.kernel[1];
-    p_.n = oh_ * ow_;
+    p_.k = channels_ * window_.kernel[0] * window_.kernel[1] * window_.kernel[2];
+    p_.n = out_[0] * out_[1] * out_[2];
     const auto bytes = [](int64_t n) { return RoundUp(static_cast<size_t>(n) * sizeof(float), kAlignment); };
     const size_t sizes[] = {bytes(NumElements(x.dims)), bytes(NumElements(w.dims)), bytes(NumElements(s.out)),
                             bytes(p_.k * p_.n), bytes(p_.m * p_.n)};
@@ -100,7 +101,7 @@ class IntegerConvKernel : public op::Kernel {
     p.part = reinterpret_cast<float*>(base + at_[4]);
     const vector::ScratchCheck scratch;
     for (int64_t i = 0; i < n_ * group_ && p.n > 0; ++i) {
-      Columns(static_cast<const float*>(x) + i * channels_ * h_ * w_size_, columns);
+      Columns(static_cast<const float*>(x) + i * channels_ * in_[0] * in_[1] * in_[2], columns);
       p.a = static_cast<const float*>(w) + i % group_ * p.m * p.k;
       p.c = static_cast<int32_t*>(c) + i * p.m * p.n;
       RunIntegerProduct(p);
@@ -119,19 +120,21 @@ class IntegerConvKernel : public op::Kernel {
   void Columns(const float* x, float* columns) const {
     const op::Window& w = window_;
     ParallelFor(p_.k, [&](int64_t row, int) {
-      const int64_t kx = row % w.kernel[1], ky = row / w.kernel[1] % w.kernel[0];
-      const float* plane = x + row / (w.kernel[0] * w.kernel[1]) * h_ * w_size_;
+      const int64_t kx = row % w.kernel[1], ky = row / w.kernel[1] % w.kernel[0],
+                    kz = row / (w.kernel[1] * w.kernel[0]) % w.kernel[2];
+      const float* plane = x + row / (w.kernel[0] * w.kernel[1] * w.kernel[2]) * in_[0] * in_[1] * in_[2];
       float* to = columns + row * p_.n;
-      for (int64_t oy = 0; oy < oh_; ++oy, to += ow_) {
-        const int64_t iy = oy * w.stride[0] - w.pad_begin[0] + ky * w.dilation[0];
-        if (iy < 0 || iy >= h_) {
-          std::fill(to, to + ow_, 0.0f);
+      for (int64_t line = 0; line < out_[2] * out_[0]; ++line, to += out_[1]) {
+        const int64_t iz = line / out_[0] * w.stride[2] - w.pad_begin[2] + kz * w.dilation[2],
+                      iy = line % out_[0] * w.stride[0] - w.pad_begin[0] + ky * w.dilation[0];
+        if (iz < 0 || iz >= in_[2] || iy < 0 || iy >= in_[0]) {
+          std::fill(to, to + out_[1], 0.0f);
           continue;
         }
-        const float* from = plane + iy * w_size_;
-        for (int64_t ox = 0; ox < ow_; ++ox) {
+        const float* from = plane + (iz * in_[0] + iy) * in_[1];
+        for (int64_t ox = 0; ox < out_[1]; ++ox) {
           const int64_t ix = ox * w.stride[1] - w.pad_begin[1] + kx * w.dilation[1];
-          to[ox] = ix >= 0 && ix < w_size_ ? from[ix] : 0.0f;
+          to[ox] = ix >= 0 && ix < in_[1] ? from[ix] : 0.0f;
         }
       }
     });
@@ -140,7 +143,8 @@ class IntegerConvKernel : public op::Kernel {
   op::KernelPtr x_, w_, finish_;
   std::vector<int> inputs_;
   op::Window window_;
-  int64_t n_ = 0, group_ = 1, channels_ = 0, h_ = 1, w_size_ = 0, oh_ = 1, ow_ = 0;
+  int64_t n_ = 0, group_ = 1, channels_ = 0;
+  int64_t in_[3] = {1, 1, 1}, out_[3] = {1, 1, 1};  // sizes by axis of the window
   IntegerProduct p_;
   size_t at_[5] = {}, total_ = 0;
 };

@@ -161,14 +161,26 @@ TEST(ConvInteger, RandomShapes) {
   Rng rng;
   for (auto _ : testing::FuzzFor(250)) {
     const int64_t group = rng.Int(1, 3), ci = rng.Int(1, 12), co = rng.Int(1, 5), n = rng.Int(1, 2);
-    const int64_t kh = rng.Int(1, 3), kw = rng.Int(1, 3), dh = rng.Int(1, 2), dw = rng.Int(1, 2);
-    const int64_t h = rng.Int((kh - 1) * dh + 1, 9), w = rng.Int((kw - 1) * dw + 1, 9), sh = rng.Int(1, 2),
-                  sw = rng.Int(1, 2);
-    const Ints pads = {rng.Int(0, 2), rng.Int(0, 2), rng.Int(0, 2), rng.Int(0, 2)};
+    // Depth, rows, columns; images have a depth of 1 that the operator is not told of.
+    const int first = rng.Chance(0.3) ? 0 : 1;
+    int64_t kernel[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, in[3] = {1, 1, 1},
+            out[3] = {1, 1, 1}, pad[3] = {};
+    Ints strides, dilations, pads, ends;
+    Dims x_dims{n, group * ci}, k_dims{group * co, ci};
+    for (int i = first; i < 3; ++i) {
+      kernel[i] = rng.Int(1, 3), dilation[i] = rng.Int(1, 2), stride[i] = rng.Int(1, 2),
+      pad[i] = rng.Int(0, 2);
+      const int64_t extent = (kernel[i] - 1) * dilation[i] + 1, end = rng.Int(0, 2);
+      in[i] = rng.Int(extent, first == 0 ? 6 : 9);
+      out[i] = (in[i] + pad[i] + end - extent) / stride[i] + 1;
+      strides.push_back(stride[i]), dilations.push_back(dilation[i]), pads.push_back(pad[i]),
+          ends.push_back(end);
+      x_dims.push_back(in[i]), k_dims.push_back(kernel[i]);
+    }
+    pads.insert(pads.end(), ends.begin(), ends.end());
     const bool channels = rng.Chance(0.5), quantised = rng.Chance(0.5), has_bias = rng.Chance(0.5);
     const DType tx = Byte(rng), tw = Byte(rng), ty = Byte(rng);
-    const GuardedTensor x = Bytes(rng, tx, {n, group * ci, h, w}),
-                        k = Bytes(rng, tw, {group * co, ci, kh, kw});
+    const GuardedTensor x = Bytes(rng, tx, x_dims), k = Bytes(rng, tw, k_dims);
     const GuardedTensor zx = Bytes(rng, tx, {}), zw = Bytes(rng, tw, channels ? Dims{group * co} : Dims{}),
                         zy = Bytes(rng, ty, {});
     GuardedTensor sx(DType::kF32, {}), sk(DType::kF32, channels ? Dims{group * co} : Dims{}),
@@ -182,28 +194,35 @@ TEST(ConvInteger, RandomShapes) {
     } else {
       t.In(x).In(k).In(zx).In(zw);
     }
-    t.Attr("group", group).Attr("strides", Ints{sh, sw}).Attr("dilations", Ints{dh, dw}).Attr("pads", pads);
+    t.Attr("group", group).Attr("strides", strides).Attr("dilations", dilations).Attr("pads", pads);
     if (rng.Chance(0.3)) t.StridedOutputs(rng);
     ASSERT_TRUE(t.Run().ok()) << t.status().message();
     const std::vector<double> xv = x.Get(), kv = k.Get(), zk = zw.Get(), scales = sk.Get(), b = bias.Get();
-    const int64_t oh = (h + pads[0] + pads[2] - (kh - 1) * dh - 1) / sh + 1,
-                  ow = (w + pads[1] + pads[3] - (kw - 1) * dw - 1) / sw + 1;
-    ASSERT_EQ(t.OutDesc().dims, (Dims{n, group * co, oh, ow}));
+    Dims y_dims{n, group * co};
+    for (int i = first; i < 3; ++i) y_dims.push_back(out[i]);
+    ASSERT_EQ(t.OutDesc().dims, y_dims);
+    const int64_t taps = kernel[0] * kernel[1] * kernel[2], plane = out[0] * out[1] * out[2];
     std::vector<double> want;
-    for (int64_t i = 0; i < n * group * co * oh * ow; ++i) {
-      const int64_t ox = i % ow, oy = i / ow % oh, o = i / (ow * oh) % (group * co),
-                    image = i / (ow * oh * group * co);
+    for (int64_t i = 0; i < n * group * co * plane; ++i) {
+      const int64_t at[3] = {i / (out[2] * out[1]) % out[0], i / out[2] % out[1], i % out[2]};
+      const int64_t o = i / plane % (group * co), image = i / (plane * group * co);
       double sum = 0;
       for (int64_t c = 0; c < ci; ++c)
-        for (int64_t a = 0; a < kh; ++a)
-          for (int64_t e = 0; e < kw; ++e) {
-            const int64_t iy = oy * sh - pads[0] + a * dh, ix = ox * sw - pads[1] + e * dw;
-            if (iy < 0 || iy >= h || ix < 0 || ix >= w) continue;
-            sum += (xv[static_cast<size_t>(((image * group * ci + o / co * ci + c) * h + iy) * w + ix)] -
-                    zx.Get()[0]) *
-                   (kv[static_cast<size_t>(((o * ci + c) * kh + a) * kw + e)] -
-                    zk[static_cast<size_t>(channels ? o : 0)]);
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const int64_t k_at[3] = {tap / (kernel[2] * kernel[1]), tap / kernel[2] % kernel[1],
+                                   tap % kernel[2]};
+          int64_t from = image * group * ci + o / co * ci + c;
+          bool inside = true;
+          for (int a = 0; a < 3; ++a) {
+            const int64_t p = at[a] * stride[a] - pad[a] + k_at[a] * dilation[a];
+            inside = inside && p >= 0 && p < in[a];
+            from = from * in[a] + p;
           }
+          if (!inside) continue;
+          sum += (xv[static_cast<size_t>(from)] - zx.Get()[0]) *
+                 (kv[static_cast<size_t>((o * ci + c) * taps + tap)] -
+                  zk[static_cast<size_t>(channels ? o : 0)]);
+        }
       if (quantised) {
         const double scale = sx.Get()[0] * scales[static_cast<size_t>(channels ? o : 0)] / sy.Get()[0];
         const double lo = ty == DType::kU8 ? 0 : -128;
