@@ -104,6 +104,14 @@ struct Job {
     Execute(*p, nr, nc, here, options);
   }
   void RunAll() const;
+  // Is there more to do than it takes to hand half of it over and to fetch its operands from, and later its
+  // result to, the core that has them in its cache (about ten microseconds)?
+  bool WorthSharing() const {
+    constexpr double kBytesPerCycle = 32, kLanes = 16, kHandoverCycles = 25e3;
+    const double cycles =
+        static_cast<double>(BytesPerElement()) / kBytesPerCycle + p->program.CostPerElement() / kLanes;
+    return static_cast<double>(OuterSize() * rows * cols) * cycles > kHandoverCycles;
+  }
 };
 
 // Work is cut into column pieces of long rows or into groups of whole rows, over all outer indices.
@@ -111,7 +119,7 @@ void Job::RunAll() const {
   const int64_t n_outer = OuterSize();
   const int64_t total = n_outer * rows * cols * BytesPerElement();
   if (n_outer == 0) return;
-  const int threads = total < 2 * kMinTaskBytes ? 1 : ThreadsAvailable();
+  const int threads = WorthSharing() ? ThreadsAvailable() : 1;
   // Four tasks a thread level out differences in speed; more would only cost overhead.
   const int64_t task = std::max(kMinTaskBytes, total / (threads * 4));
   const int64_t row_bytes = std::max<int64_t>(cols * BytesPerElement(), 1);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <vector>
 
 #include "base/buffer.h"
@@ -124,6 +125,9 @@ Status RunPool(const PoolShape& shape, const float* x, float* y) {
 void RunGlobalPool(Kind kind, int64_t n, int64_t c, int64_t pixels, bool x_blocked, bool y_blocked,
                    const float* x, float* y) {
   const int64_t blocks = CeilDiv(c, kC0), y_channels = y_blocked ? blocks * kC0 : c;
+  constexpr int64_t kAloneBytes = 256 << 10;  // read in less time than another core takes to fetch its half
+  std::optional<ScopedThreadLimit> alone;
+  if (n * blocks * pixels * kC0 * kFloat < kAloneBytes) alone.emplace(1);
   ParallelFor(n * blocks, [&](int64_t i, int) {
     const int64_t image = i / blocks, b = i % blocks, lanes = std::min<int64_t>(kC0, c - b * kC0);
     alignas(64) float out[kC0] = {};
