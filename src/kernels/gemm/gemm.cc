@@ -178,15 +178,29 @@ void FinishColumns(const Params& p, const Tile& t, int64_t first, int64_t last, 
 
 // All of the product after tile t where t is one, in place and small enough to be fetched within another.
 void SetNextProduct(const Params& p, const Tile& t, BlockArgs& g) {
-  constexpr int64_t kMaxFloats = 2 * 64 * 64;
   const int64_t next = t.batch + 1;
-  if (next >= p.batch || t.cols != p.n || t.rows != p.m || p.k * std::max(p.m, p.n) > kMaxFloats) return;
+  constexpr int64_t kResident = 64 * 64;
+  if (p.k * p.n > kResident || next >= p.batch || t.cols != p.n || t.rows != p.m || p.k * p.m > 2 * kResident)
+    return;
   const PackSource a = Rows(p.a, next), b = Columns(p.b, next);
   constexpr int64_t kSize = sizeof(float);
   g.next_a = a.k_stride == 1 ? Lines(a.data, a.i_stride * kSize, p.m, p.k * kSize)
                              : Lines(a.data, a.k_stride * kSize, p.k, p.m * kSize);
   if (p.b.batch_stride != 0) g.next_b = Lines(b.data, b.k_stride * kSize, p.k, p.n * kSize);
   if (p.c) g.next_c = p.c + next * p.c_batch_stride;
+}
+
+// The first operand of the epilogue that is as large as C, for rows x cols of it: its rows are too short for
+// the hardware's prefetchers.
+Lines OperandLines(const Params& p, int64_t batch, int64_t row, int64_t col, int64_t rows, int64_t cols) {
+  if (!p.epilogue.program) return {};
+  const size_t inputs = static_cast<size_t>(vector::Source(*p.epilogue.program).num_inputs) - 1;
+  for (const vector::EpilogueArg& x : p.epilogue.args.first(inputs)) {
+    if (x.row_stride == 0 || x.col_stride != 1) continue;
+    const int64_t size = static_cast<int64_t>(SizeOf(x.dtype));
+    return Lines(x.At(batch, 0, row, col).data, x.row_stride * size, rows, cols * size);
+  }
+  return {};
 }
 
 void RunTile(const Job& job, const Tile& t) {
@@ -228,10 +242,17 @@ void RunTile(const Job& job, const Tile& t) {
       g.c = c + j;
       g.next = NextLines(job, t, k0, j, g.cols, g.depth);
       g.next_c = j + g.cols < t.cols ? g.c + g.cols : c;
+      if (block_pass && job.path == Path::kPacked) {
+        g.next = OperandLines(p, t.batch, t.row, t.col + j, t.rows, g.cols);
+      }
       if (job.path == Path::kDirect && g.cols == p.n && last && k0 == 0) SetNextProduct(p, t, g);
       if (last) g.finish = TilePart(p.epilogue, t.col + j);
       for (g.p0 = 0; g.p0 < g.panels.count; g.p0 = g.p1) {
         g.p1 = std::min(g.panels.count, g.p0 + panels);
+        if (block_pass && !rows_first && g.next_a.left == 0) {
+          const int64_t first = g.panels.Start(g.p0);
+          g.next_a = OperandLines(p, t.batch, t.row + first, t.col + j, g.panels.Start(g.p1) - first, g.cols);
+        }
         MacroBlock(g);
         g.next_a = g.next_b = {};  // fetched once
         if (!block_pass || rows_first) continue;

@@ -75,7 +75,8 @@ struct BlockArgs {
   TileFinish finish;
   Lines next;  // what will be needed after this block
   const float* next_c = nullptr;
-  // The operands of the next product of a batch: asked for throughout a block whose own B stays in L1.
+  // Asked for throughout a block that reads B in place: the operands of the next product of a batch, or an
+  // operand of this block's epilogue in next_a.
   Lines next_a, next_b;
 };
 void MacroBlock(const BlockArgs& args);

@@ -253,12 +253,17 @@ void RunTile(const BlockArgs& g, const TilePos& t, MicroArgs& m) {
 
 // All tiles of one panel of B, which stays in L1 while A passes.
 void PanelsOutside(const BlockArgs& g, int64_t pieces, MicroArgs& m) {
+  const bool spread = g.next_a.left > 0;  // over all tiles, instead of the next panel of B
+  Lines& lines = m.ahead.b;
+  lines = g.next_a;
+  int64_t share = CeilDiv(lines.left, CeilDiv(g.cols, kNr) * (g.p1 - g.p0));
   for (int64_t j = 0; j < g.cols; j += kNr) {
     const bool last_panel = j + kNr >= g.cols;
-    const float* next = g.b + (j / kNr + 1) * g.b_panel_stride;
-    Lines& lines = m.ahead.b;
-    lines = last_panel || g.b_row_stride != kNr ? g.next : Lines(next, 0, 1, 4 * kNr * g.depth);
-    const int64_t share = CeilDiv(lines.left, g.p1 - g.p0);
+    if (!spread) {
+      const float* next = g.b + (j / kNr + 1) * g.b_panel_stride;
+      lines = last_panel || g.b_row_stride != kNr ? g.next : Lines(next, 0, 1, 4 * kNr * g.depth);
+      share = CeilDiv(lines.left, g.p1 - g.p0);
+    }
     m.ahead.b_step = CeilDiv(share, pieces);
     for (int64_t p = g.p0; p < g.p1; ++p) {
       const bool last_row = p + 1 == g.p1;
@@ -278,9 +283,8 @@ Lines LinesOfA(const BlockArgs& g, int64_t p) {
   return {};
 }
 
-// All tiles of one row panel, B stays in L1 as a whole, and the operands of the next product of a batch come
-// meanwhile.
-void Batched(const BlockArgs& g, int64_t pieces, MicroArgs& m) {
+// All tiles of one row panel, B stays in L1 as a whole, and next_b and next_a come meanwhile.
+void RowsWithNext(const BlockArgs& g, int64_t pieces, MicroArgs& m) {
   Lines a = g.next_a;
   Lines& lines = m.ahead.b;
   lines = g.next_b;
@@ -325,9 +329,10 @@ void MacroBlockKernel(const BlockArgs& g) {
   m.ahead.ldc = g.ldc;
   const int64_t pieces = std::max<int64_t>(1, g.depth / kPiece);
   m.ahead.c_step = CeilDiv(kMr, pieces);
-  if (g.next_a.left > 0) {
-    Batched(g, pieces, m);
-  } else if (g.cols * g.depth <= kResidentFloats) {
+  const bool resident = g.cols * g.depth <= kResidentFloats;
+  if (resident && g.next_a.left > 0) {
+    RowsWithNext(g, pieces, m);
+  } else if (resident) {
     RowsOutside(g, pieces, m);
   } else {
     PanelsOutside(g, pieces, m);
