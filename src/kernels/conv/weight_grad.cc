@@ -1,0 +1,221 @@
+#include "kernels/conv/weight_grad.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/int_math.h"
+#include "base/parallel.h"
+#include "kernels/conv/blocked.h"
+#include "kernels/conv/weight_grad_tile.h"
+#include "kernels/transpose/tile.h"
+
+namespace opsnn::conv {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+// Two thirds of the smallest L1 in use: the rest holds the sums.
+constexpr int64_t kRunBytes = 32 << 10;
+// What all tiles read in turn stays in a private L2 of 2 MiB beside the sums; in a smaller one in part.
+constexpr int64_t kSweepBytes = 1 << 20;
+constexpr int64_t kPairBlocks = 2;  // output blocks per tile
+
+// Blocks of a channel range that starts at a group: [image][group][block][pixel][kC0], other lanes 0.
+void BlockImages(const float* nchw, int64_t images, int64_t groups, int64_t channels, int64_t pixels,
+                 float* blocked) {
+  const int64_t blocks = CeilDiv(channels, int64_t{kC0});
+  ParallelFor(images * groups * blocks, [&](int64_t i, int) {
+    const int64_t image = i / blocks, b = i % blocks;
+    const int lanes = static_cast<int>(std::min<int64_t>(kC0, channels - b * kC0));
+    ToBlocked(nchw + (image * channels + b * kC0) * pixels, pixels, lanes, pixels,
+              blocked + i * pixels * kC0);
+  });
+}
+
+// Output positions [begin, end) whose input position  at*stride + shift  lies in [0, size).
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+Range Inside(int64_t count, int64_t stride, int64_t shift, int64_t size) {
+  Range r;
+  r.begin = shift < 0 ? CeilDiv(-shift, stride) : 0;
+  r.end = size > shift ? std::min(count, CeilDiv(size - shift, stride)) : 0;
+  r.begin = std::min(r.begin, r.end);
+  return r;
+}
+
+class Run {
+ public:
+  Run(const WeightGradPlan& plan, const float* x, const float* dy, float* sums)
+      : plan_(plan),
+        s_(plan.shape),
+        x_(x),
+        dy_(dy),
+        sums_(sums),
+        fn_(plan.depthwise ? DepthwiseTap(plan.tier) : DenseTap(plan.tier)) {
+    pairs_ = plan.depthwise ? plan.out_blocks : CeilDiv(plan.out_blocks, kPairBlocks);
+    in_blocks_ = plan.depthwise ? 1 : plan.in_blocks;
+    for (int64_t kx = 0; kx < s_.kw; ++kx) columns_.push_back(Inside(s_.ow, s_.sw, kx * s_.dw - s_.pl, s_.w));
+  }
+  int64_t tiles() const { return plan_.groups * in_blocks_ * pairs_; }
+  // Tiles [begin, end) over all pixels; `ky_begin`, `ky_end`: rows of the kernel, counted through its slices.
+  void Tiles(int64_t begin, int64_t end, int64_t ky_begin, int64_t ky_end) const;
+  // Sums of a tile: [channel][tap][blocks of the pair][kC0].
+  int64_t lanes(int64_t pair) const {
+    return (plan_.depthwise ? 1 : std::min(kPairBlocks, plan_.out_blocks - pair * kPairBlocks)) * kC0;
+  }
+  float* sums(int64_t tile) const { return sums_ + tile * SumsFloats(plan_); }
+  static int64_t SumsFloats(const WeightGradPlan& p) {
+    return p.shape.taps() * kC0 * (p.depthwise ? 1 : kC0 * std::min(kPairBlocks, p.out_blocks));
+  }
+  int64_t pair(int64_t tile) const { return tile % pairs_; }
+  int64_t in_block(int64_t tile) const { return tile / pairs_ % in_blocks_; }
+  int64_t group(int64_t tile) const { return tile / pairs_ / in_blocks_; }
+
+ private:
+  void OneRun(int64_t tile, int64_t row_begin, int64_t row_end, int64_t ky_begin, int64_t ky_end,
+              std::vector<RowPair>* rows) const;
+
+  const WeightGradPlan& plan_;
+  const ConvShape& s_;
+  const float *x_, *dy_;
+  float* sums_;
+  TapFn fn_;
+  int64_t pairs_ = 0, in_blocks_ = 0;
+  std::vector<Range> columns_;  // by kernel column
+};
+
+void Run::Tiles(int64_t begin, int64_t end, int64_t ky_begin, int64_t ky_end) const {
+  thread_local std::vector<RowPair> rows;
+  const int64_t total = s_.n * s_.od * s_.oh;
+  for (int64_t sweep = 0; sweep < total; sweep += plan_.sweep_rows) {
+    const int64_t sweep_end = std::min(total, sweep + plan_.sweep_rows);
+    for (int64_t tile = begin; tile < end; ++tile)
+      for (int64_t row = sweep; row < sweep_end; row += plan_.run_rows)
+        OneRun(tile, row, std::min(sweep_end, row + plan_.run_rows), ky_begin, ky_end, &rows);
+  }
+}
+
+// Rows [row_begin, row_end) of all slices of all images.
+void Run::OneRun(int64_t tile, int64_t row_begin, int64_t row_end, int64_t ky_begin, int64_t ky_end,
+                 std::vector<RowPair>* rows) const {
+  const int64_t g = group(tile), p = pair(tile), out_block = plan_.depthwise ? p : p * kPairBlocks,
+                in_block = plan_.depthwise ? p : this->in_block(tile);
+  const int64_t x_row = s_.w * kC0, dy_row = s_.ow * kC0, x_plane = s_.plane() * kC0,
+                dy_plane = s_.out_plane() * kC0;
+  TapArgs t;
+  t.x_step = s_.sw * kC0;
+  t.dy_block = dy_plane;
+  t.channels = static_cast<int>(std::min<int64_t>(kC0, s_.c / s_.groups - in_block * kC0));
+  t.blocks = static_cast<int>(lanes(p) / kC0);
+  t.sums_stride = s_.taps() * lanes(p);
+  for (int64_t k = ky_begin; k < ky_end; ++k) {
+    const int64_t kz = k / s_.kh, ky = k % s_.kh;
+    rows->clear();
+    for (int64_t r = row_begin; r < row_end; ++r) {
+      const int64_t oy = r % s_.oh, slice = r / s_.oh, oz = slice % s_.od, n = slice / s_.od;
+      const int64_t iy = oy * s_.sh - s_.pt + ky * s_.dh, iz = oz * s_.sd - s_.pf + kz * s_.dd;
+      if (iy < 0 || iy >= s_.h || iz < 0 || iz >= s_.d) continue;
+      const int64_t image = n * plan_.groups + g;
+      rows->push_back({(image * plan_.in_blocks + in_block) * x_plane + (iz * s_.h + iy) * x_row,
+                       (image * plan_.out_blocks + out_block) * dy_plane + (oz * s_.oh + oy) * dy_row});
+    }
+    t.rows = rows->data();
+    t.num_rows = static_cast<int64_t>(rows->size());
+    if (t.num_rows == 0) continue;
+    for (int64_t kx = 0; kx < s_.kw; ++kx) {
+      const Range& columns = columns_[static_cast<size_t>(kx)];
+      t.pixels = columns.end - columns.begin;
+      if (t.pixels <= 0) continue;
+      t.x = x_ + (columns.begin * s_.sw - s_.pl + kx * s_.dw) * kC0;
+      t.dy = dy_ + columns.begin * kC0;
+      t.sums = sums(tile) + (k * s_.kw + kx) * lanes(p);
+      fn_(t);
+    }
+  }
+}
+
+// The sums of a tile, lanes being output channels, to rows of dw.
+void StoreTile(const WeightGradPlan& plan, const Run& run, int64_t tile, float* dw) {
+  const ConvShape& s = plan.shape;
+  const int64_t taps = s.taps(), p = run.pair(tile), lanes = run.lanes(p);
+  if (plan.depthwise) {
+    const int64_t real = std::min<int64_t>(kC0, s.oc - p * kC0);
+    kernels::Transpose2D({sizeof(float), taps, real, run.sums(tile), kC0 * kFloatBytes, dw + p * kC0 * taps,
+                          taps * kFloatBytes});
+    return;
+  }
+  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, o = p * kPairBlocks * kC0,
+                c = run.in_block(tile) * kC0;
+  const int64_t channels = std::min<int64_t>(kC0, cg - c), real = std::min(lanes, og - o);
+  float* const to = dw + ((run.group(tile) * og + o) * cg + c) * taps;
+  kernels::Transpose2D({sizeof(float), channels * taps, real, run.sums(tile), lanes * kFloatBytes, to,
+                        cg * taps * kFloatBytes});
+}
+
+}  // namespace
+
+std::string WeightGradPlan::Describe() const {
+  return StrFormat("weight gradient %s%dx%dx%d, runs of %d rows, %s", depthwise ? "depthwise " : "",
+                   static_cast<int>(shape.kd), static_cast<int>(shape.kh), static_cast<int>(shape.kw),
+                   static_cast<int>(run_rows), isa::Name(tier));
+}
+
+WeightGradPlan PlanWeightGrad(const ConvShape& shape) {
+  WeightGradPlan p;
+  p.shape = shape;
+  p.tier = isa::ActiveTier();
+  const int64_t cg = shape.c / shape.groups, og = shape.oc / shape.groups;
+  p.depthwise = shape.groups > 1 && cg == 1 && og == 1;
+  p.groups = p.depthwise ? 1 : shape.groups;
+  p.in_blocks = CeilDiv(p.depthwise ? shape.c : cg, int64_t{kC0});
+  p.out_blocks = CeilDiv(p.depthwise ? shape.oc : og, int64_t{kC0});
+  // A row of output meets the input rows of its own stride; the overlap of kernels comes on top once per run.
+  const int64_t x_row = shape.w * std::min(shape.sh, shape.kh) * kC0 * kFloatBytes,
+                dy_row = shape.ow * kC0 * kFloatBytes;
+  const int64_t total = std::max<int64_t>(1, shape.n * shape.od * shape.oh);
+  const auto rows = [total](int64_t bytes, int64_t row) {
+    return std::clamp<int64_t>(bytes / std::max<int64_t>(1, row), 1, total);
+  };
+  p.run_rows = rows(kRunBytes, x_row + kPairBlocks * dy_row);
+  p.sweep_rows = rows(kSweepBytes, p.groups * (p.in_blocks * x_row + p.out_blocks * dy_row));
+  p.sweep_rows = CeilDiv(p.sweep_rows, p.run_rows) * p.run_rows;
+  constexpr int64_t kAlignFloats = 32;
+  int64_t floats = 0;
+  const auto reserve = [&floats](int64_t n) {
+    const int64_t at = floats;
+    floats += RoundUp(n, kAlignFloats);
+    return at;
+  };
+  p.x_offset = reserve(shape.n * p.groups * p.in_blocks * kC0 * shape.plane());
+  p.dy_offset = reserve(shape.n * p.groups * p.out_blocks * kC0 * shape.out_plane());
+  const int64_t tiles = p.groups * (p.depthwise ? 1 : p.in_blocks) *
+                        (p.depthwise ? p.out_blocks : CeilDiv(p.out_blocks, kPairBlocks));
+  p.sums_offset = reserve(tiles * Run::SumsFloats(p));
+  p.workspace_bytes = static_cast<size_t>(floats) * sizeof(float);
+  return p;
+}
+
+void RunWeightGrad(const WeightGradPlan& plan, const float* x, const float* dy, float* dw, void* workspace) {
+  const ConvShape& s = plan.shape;
+  float* const ws = static_cast<float*>(workspace);
+  const bool whole = plan.depthwise;  // channels of all groups together
+  BlockImages(x, s.n, plan.groups, whole ? s.c : s.c / s.groups, s.plane(), ws + plan.x_offset);
+  BlockImages(dy, s.n, plan.groups, whole ? s.oc : s.oc / s.groups, s.out_plane(), ws + plan.dy_offset);
+  const Run run(plan, ws + plan.x_offset, ws + plan.dy_offset, ws + plan.sums_offset);
+  const int64_t tiles = run.tiles(), kernel_rows = s.kd * s.kh, threads = ThreadsAvailable();
+  ParallelFor(tiles, [&](int64_t i, int) { std::fill_n(run.sums(i), Run::SumsFloats(plan), 0.0f); });
+  // Threads own ranges of tiles, which they sweep together; few tiles are shared out by rows of the kernel
+  // too.
+  constexpr int64_t kTasksPerThread = 2;
+  const int64_t ranges = std::min(tiles, threads == 1 ? 1 : threads * kTasksPerThread);
+  const int64_t parts =
+      ranges >= threads ? 1 : std::min(kernel_rows, CeilDiv(threads, std::max<int64_t>(1, ranges)));
+  ParallelFor(ranges * parts, [&](int64_t i, int) {
+    const int64_t range = i / parts, part = i % parts;
+    run.Tiles(tiles * range / ranges, tiles * (range + 1) / ranges, kernel_rows * part / parts,
+              kernel_rows * (part + 1) / parts);
+  });
+  ParallelFor(tiles, [&](int64_t i, int) { StoreTile(plan, run, i, dw); });
+}
+
+}  // namespace opsnn::conv
