@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/int_math.h"
 #include "base/status.h"
 #include "plan/cost.h"
 #include "plan/judge_terms.h"
@@ -65,6 +66,10 @@ TileBlocks BlocksOf(const Contraction& c) {
   return b;
 }
 
+// Shared out a second time, a pass finds half of the blocks in other cores' caches: measured with two cores
+// and an intermediate of 64 KiB; larger ones bring prefetchers up to speed.
+constexpr double kSharedAgainMicroseconds = 4;
+
 // The chain as an operator of its own: reads the intermediate and the other operands, writes the output.
 void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
   auto& t = d.split_terms;
@@ -84,6 +89,7 @@ void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
   t.push_back({"chain", Overlapped(vector, read + others + output) - (read + others + output)});
   t.push_back({"launch", c.p.launch_us()});
   t.push_back({"join cores", c.cores > 1 ? c.p.sync_us() : 0});
+  t.push_back({"shared out again", c.cores > 1 && c.p.is_host() ? kSharedAgainMicroseconds : 0});
 }
 
 // Eight stages are the usual chain. The live values of a longer one, each as large as a product's block, no
@@ -103,15 +109,30 @@ double ConversionMicroseconds(const Contraction& c) {
 }
 
 // A further operand as large as the result is read in rows of a block: runs of a few lines, too short for the
-// hardware prefetcher. From a cache that costs little; from memory about 45 cycles a line were measured
+// hardware prefetcher. The product asks for them ahead; from memory about 12 cycles a line were measured
 // beside what the bytes cost, where the pass of a split chain runs at the full rate.
-constexpr double kColdLineCycles = 45;
+constexpr double kColdLineCycles = 12;
 constexpr int64_t kBlockColumns = 128;  // of a product's block: narrower results are read without gaps
 
 double ShortRowsMicroseconds(const Contraction& c) {
   if (c.e.full_operands == 0 || c.level != Level::kHbm || c.e.n <= kBlockColumns) return 0;
   const double lines = static_cast<double>(c.operand_bytes) / std::max(1.0, c.p.line_bytes());
   return c.p.clock_mhz() > 0 ? lines * kColdLineCycles / c.cores / c.p.clock_mhz() : 0;
+}
+
+// A chain that registers cannot hold is interpreted block by block: what one block costs beside its elements.
+// Blocks of one product follow each other; each product of a batch starts anew.
+constexpr double kProgramBlockCycles = 100, kProgramStartCycles = 250;
+constexpr int64_t kBlockRows = 64;
+constexpr size_t kRegisterStages = 2;  // a bias and an activation
+
+double ProgramBlocksMicroseconds(const Contraction& c) {
+  const bool in_registers = c.e.full_operands == 0 && c.e.tail->stages.size() <= kRegisterStages;
+  if (in_registers || c.p.clock_mhz() <= 0) return 0;
+  const double blocks = static_cast<double>(c.e.batch) * static_cast<double>(CeilDiv(c.e.m, kBlockRows)) *
+                        static_cast<double>(CeilDiv(c.e.n, kBlockColumns));
+  const double starts = static_cast<double>(c.e.batch - 1);
+  return (blocks * kProgramBlockCycles + starts * kProgramStartCycles) / c.cores / c.p.clock_mhz();
 }
 
 void AddFusedTermsHost(const Contraction& c, const Tile& tile, Decision& d) {
@@ -131,6 +152,7 @@ void AddFusedTermsHost(const Contraction& c, const Tile& tile, Decision& d) {
   t.push_back({"operands and output", std::max(0.0, moves - cube - chain)});
   // A convolution's block is whole pixels or rows of blocked channels, contiguous as they are.
   t.push_back({"short rows", c.e.kind == ContractionKind::kGemm ? ShortRowsMicroseconds(c) : 0});
+  t.push_back({"program blocks", ProgramBlocksMicroseconds(c)});
   t.push_back({"conversion", ConversionMicroseconds(c)});
   t.push_back({"long chain", LongChainMicroseconds(c, chain)});
 }
