@@ -123,6 +123,32 @@ TEST_F(Checker, WhatIsRecordedTouchesNothingYet) {
   EXPECT_EQ(aclmdlRIDestroy(model), 0);
 }
 
+TEST_F(Checker, ReplaysTouchWhatWasRecorded) {
+  ASSERT_EQ(aclmdlRICaptureBegin(stream_, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL), 0);
+  Relu(tensors_[0], tensors_[1], stream_);
+  aclmdlRI model = nullptr, outer = nullptr;
+  ASSERT_EQ(aclmdlRICaptureEnd(stream_, &model), 0);
+  ASSERT_EQ(aclmdlRIExecuteAsync(model, stream_), 0);
+  EXPECT_EQ(aclrtMemcpy(host_, kBytes, y_, kBytes, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+  Expect({"check: sync: aclrtMemcpy reads src at", "aclnnRelu", "writes out at", "synchronize"});
+  ASSERT_EQ(aclmdlRIExecuteAsync(model, other_), 0);
+  Expect({"aclnnRelu on stream", "writes out", "nothing puts before it"});
+  ASSERT_EQ(aclrtSynchronizeDevice(), 0);
+  // A model that runs a model touches what that touches.
+  ASSERT_EQ(aclmdlRICaptureBegin(stream_, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL), 0);
+  ASSERT_EQ(aclmdlRIExecuteAsync(model, stream_), 0);
+  ASSERT_EQ(aclmdlRICaptureEnd(stream_, &outer), 0);
+  Expect({});
+  ASSERT_EQ(aclmdlRIExecuteAsync(outer, stream_), 0);
+  EXPECT_EQ(aclrtMemcpy(host_, kBytes, y_, kBytes, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+  Expect({"aclrtMemcpy reads src at", "writes out at"});
+  ASSERT_EQ(aclrtSynchronizeDevice(), 0);
+  EXPECT_EQ(aclrtMemcpy(host_, kBytes, y_, kBytes, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+  Expect({});
+  EXPECT_EQ(aclmdlRIDestroy(outer), 0);
+  EXPECT_EQ(aclmdlRIDestroy(model), 0);
+}
+
 TEST_F(Checker, CopiesOfRowsNameTheirSides) {
   EXPECT_EQ(aclrtMemcpy2d(host_, 64, x_, 128, 64, 2, ACL_MEMCPY_DEVICE_TO_HOST), 0);
   Expect({});

@@ -126,7 +126,7 @@ Status RunQueued(const void* payload) {
 
 // What the checker wants to know of a call: the memory that it touches.
 void CheckCall(const OpsnnFunction& function, const Executor& e, const void* workspace,
-               uint64_t workspace_size, const runtime::Stream& stream) {
+               uint64_t workspace_size, const runtime::Stream& stream, runtime::Task* task) {
   std::vector<runtime::MemoryAccess> accesses;
   auto add = [&](const char* argument, const void* base, int64_t low, int64_t high, bool write, bool dense) {
     if (!base || low >= high) return;
@@ -143,7 +143,17 @@ void CheckCall(const OpsnnFunction& function, const Executor& e, const void* wor
   if (e.plan->workspace_bytes) {
     add("workspace", workspace, 0, static_cast<int64_t>(workspace_size), true, true);
   }
-  if (runtime::Checks(runtime::kCheckSync)) runtime::CheckTask(stream.id(), function.api, accesses);
+  if (runtime::Checks(runtime::kCheckSync)) runtime::NoteAccesses(stream, function.api, accesses, task);
+}
+
+// The first pages of a process are never mapped: an address there is an offset or a flag that took a wrong
+// turn.
+constexpr uintptr_t kLowestAddress = 64 << 10;
+
+Status CheckAddress(const OpsnnFunction& function, const char* argument, const void* address) {
+  if (reinterpret_cast<uintptr_t>(address) >= kLowestAddress) return OkStatus();
+  return InvalidArgument("%s: the data address of %s is %p, where no memory can be; allowed: device memory",
+                         function.api, argument, address);
 }
 
 Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspace, uint64_t workspace_size,
@@ -171,6 +181,8 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
       return Errorf(Code::kNull, "%s: the data address of %s is null; it must be set before phase two",
                     function.api, function.params[b.param].name);
     }
+    if (e.plan->needs_data[i])
+      OPSNN_RETURN_IF_ERROR(CheckAddress(function, function.params[b.param].name, b.address()));
     if (freed && b.footprint.block) {
       OPSNN_RETURN_IF_ERROR(
           CheckStillLive(function.api, function.params[b.param].name, b.member, b.address(), b.footprint));
@@ -183,14 +195,15 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
                                               "; allowed: a live aclrtStream, or null for the default one");
   }
   if (e.plan->workspace_bytes) {
+    OPSNN_RETURN_IF_ERROR(CheckAddress(function, "workspace", workspace));
     const auto at = reinterpret_cast<uintptr_t>(workspace);
     queued->workspace = reinterpret_cast<char*>(RoundUp(at, kAlignment));
   }
-  const bool checks = runtime::Checks(runtime::kCheckMemory) || runtime::Checks(runtime::kCheckSync);
-  if (checks && !(*target)->capture()) CheckCall(function, e, workspace, workspace_size, **target);
   queued->function = &function;
   queued->plan = e.plan;
   runtime::Task task;
+  const bool checks = runtime::Checks(runtime::kCheckMemory) || runtime::Checks(runtime::kCheckSync);
+  if (checks) CheckCall(function, e, workspace, workspace_size, **target, &task);
   task.name = function.api;
   task.payload = std::move(queued);
   task.run = &RunQueued;

@@ -217,9 +217,8 @@ TEST_F(ApiTest, HalfConversionsSaturate) {
 }
 
 TEST_F(ApiTest, DeclaredFunctionsAnswer) {
-  aclrtNotify notify = nullptr;
-  ExpectRefused(aclrtCreateNotify(&notify, 0), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                {"aclrtCreateNotify", "not supported"});
+  ExpectRefused(aclrtGetDeviceUtilizationRate(0, nullptr), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                {"aclrtGetDeviceUtilizationRate", "not supported"});
 }
 
 TEST(ListingTest, CoversThePublishedFunctions) {

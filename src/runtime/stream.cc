@@ -116,9 +116,13 @@ Stream::CallbackScope::~CallbackScope() { --task_depth; }
 uint64_t Stream::Push(Task task) {
   std::unique_lock lock(mutex_);
   if (capture_ && capture_->Add(task)) return pushed_;
+  const uint64_t ticket = ++pushed_;
+  if (stop_on_failure_ && !error_.ok()) {
+    if (!running_) completed_ = pushed_;  // else when that ends
+    return ticket;
+  }
   if (queue_.empty() && !running_) front_since_ = Clock::now();
   queue_.push_back(std::move(task));
-  const uint64_t ticket = ++pushed_;
   EnsureWorker();
   return ticket;
 }
@@ -202,6 +206,10 @@ void Stream::RunFront(std::unique_lock<std::mutex>& lock) {
   running_ = false;
   ++completed_;
   if (!status.ok() && error_.ok()) error_ = status;
+  if (stop_on_failure_ && !error_.ok()) {
+    queue_.clear();
+    completed_ = pushed_;
+  }
   front_since_ = Clock::now();
   if (waiters_ > 0) changed_->notify_all();
 }
@@ -240,7 +248,18 @@ void Stream::Nudge() {
 
 Status Stream::TakeError() {
   std::lock_guard lock(mutex_);
+  if (stop_on_failure_) return error_;
   return std::exchange(error_, OkStatus());
+}
+
+void Stream::StopOnFailure() {
+  std::lock_guard lock(mutex_);
+  stop_on_failure_ = true;
+}
+
+bool Stream::stops_on_failure() const {
+  std::lock_guard lock(mutex_);
+  return stop_on_failure_;
 }
 
 void Stream::Abort() {
@@ -329,6 +348,14 @@ void Stream::ResetAfterFork() {
   capture_.reset();
   running_ = worker_alive_ = nudged_ = false;
   waiters_ = 0;
+}
+
+void NoteAccesses(const Stream& stream, const char* function, const std::vector<MemoryAccess>& accesses,
+                  Task* task) {
+  if (!stream.capture()) return CheckTask(stream.id(), function, accesses);
+  auto all = std::make_shared<std::vector<MemoryAccess>>(accesses);
+  if (task->accesses) all->insert(all->begin(), task->accesses->begin(), task->accesses->end());
+  task->accesses = std::move(all);
 }
 
 bool DrainAllStreams(int device, Deadline deadline, AtGates gates) {

@@ -22,8 +22,10 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/status.h"
+#include "runtime/check.h"
 
 namespace opsnn::runtime {
 
@@ -51,6 +53,8 @@ struct Task {
   const char* name = "";
   const Gate* gate = nullptr;
   std::chrono::milliseconds timeout{0};  // how long the gate may stay closed; 0: for ever
+  // What it touches, kept while it is recorded; null where the checker is off.
+  std::shared_ptr<const std::vector<MemoryAccess>> accesses;
 };
 
 // Runs a task here and now, behind its gate.
@@ -66,7 +70,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   int id() const { return id_; }
   int device() const { return device_; }
-  uint32_t priority() const { return priority_; }
+  uint32_t priority() const { return priority_; }  // kept for the program; every stream is served alike
+  void set_priority(uint32_t priority) { priority_ = priority; }
   uint32_t flags() const { return flags_; }
 
   // Queues a task and returns its ticket: 1, 2, 3, ... While the stream captures, the task is recorded
@@ -96,6 +101,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // ends it.
   std::shared_ptr<Capture> capture() const;
   bool SetCapture(std::shared_ptr<Capture> capture);
+  // From the first failure of a task on, drops what is queued and what comes, and keeps giving the failure.
+  void StopOnFailure();
+  bool stops_on_failure() const;
   // No worker from now on; the destroyer has drained the stream.
   void Stop();
 
@@ -121,7 +129,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void ResetAfterFork();
 
   const int id_, device_;
-  const uint32_t priority_, flags_;
+  std::atomic<uint32_t> priority_;
+  const uint32_t flags_;
   mutable std::mutex mutex_;
   std::unique_ptr<std::condition_variable> changed_;  // on the heap: abandoned, not destroyed, after a fork
   std::deque<Task> queue_;
@@ -135,8 +144,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::thread::id runner_;
   int waiters_ = 0;
   bool worker_alive_ = false, nudged_ = false, stopped_ = false;
+  bool stop_on_failure_ = false;
   Status error_;
 };
+
+// Tells the checker what a task is going to touch: now, or where the stream captures when it runs.
+void NoteAccesses(const Stream& stream, const char* function, const std::vector<MemoryAccess>& accesses,
+                  Task* task);
 
 // Drains every live stream of a device, or of all devices (-1). False if the deadline passed.
 bool DrainAllStreams(int device, Deadline deadline = std::nullopt, AtGates gates = AtGates::kWait);

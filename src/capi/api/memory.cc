@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "capi/acl_exports.h"
+#include "capi/api/copies.h"
 #include "capi/boundary.h"
 #include "capi/objects.h"
 #include "runtime/check.h"
@@ -21,28 +22,6 @@ MemoryAccess Access(const void* p, size_t bytes, bool write, const char* argumen
   return {p, static_cast<const char*>(p) + bytes, write, true, argument};
 }
 
-int Malloc(const char* function, void** pointer, size_t size, MemoryKind kind) {
-  if (!pointer) return Fail(function, ACL_ERROR_INVALID_PARAM, "the result pointer is null");
-  *pointer = nullptr;
-  auto context = runtime::CurrentContext();
-  if (!context) {
-    return Fail(function, ACL_ERROR_RT_CONTEXT_NULL,
-                "no device is set in this process; call aclrtSetDevice first");
-  }
-  auto block = runtime::Allocate(size, kind, context->device);
-  if (!block.ok()) {
-    return Fail(function,
-                block.status().code() == Code::kInvalid ? int{ACL_ERROR_INVALID_PARAM}
-                                                        : ACL_ERROR_RT_MEMORY_ALLOCATION,
-                block.status().message());
-  }
-  *pointer = *block;
-  if (Checks(runtime::kCheckLeak)) {
-    runtime::NoteMade(kind == MemoryKind::kDevice ? "device memory" : "host memory", *pointer, size);
-  }
-  return ACL_SUCCESS;
-}
-
 int Free(const char* function, void* pointer, MemoryKind kind) {
   if (!pointer) return Fail(function, ACL_ERROR_INVALID_PARAM, "the pointer is null");
   if (Checks(runtime::kCheckSync)) {
@@ -56,53 +35,13 @@ int Free(const char* function, void* pointer, MemoryKind kind) {
   return s.ok() ? ACL_SUCCESS : Fail(function, ACL_ERROR_INVALID_PARAM, s.message());
 }
 
-struct Copy {
-  char* to;
-  const char* from;
-  size_t to_pitch, from_pitch, width, rows;
-};
-
 void DoCopy(const Copy& c) {
   for (size_t r = 0; r < c.rows; ++r) std::memmove(c.to + r * c.to_pitch, c.from + r * c.from_pitch, c.width);
 }
 
-void CheckSides(const char* function, void* dst, size_t dst_bytes, const void* src, size_t src_bytes,
-                aclrtMemcpyKind kind);
-
 int CheckKind(const char* function, aclrtMemcpyKind kind) {
   if (kind >= ACL_MEMCPY_HOST_TO_HOST && kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE) return ACL_SUCCESS;
   return Fail(function, ACL_ERROR_INVALID_PARAM, StrFormat("kind is %d; allowed: 0 to 7", int{kind}));
-}
-
-// A copy of `bytes` bytes must stay inside the live block that a pointer belongs to. Memory that was not
-// allocated here cannot be judged.
-int CheckRoom(const char* function, const char* argument, const void* p, size_t bytes) {
-  auto block = runtime::FindBlock(p);
-  if (!block) return ACL_SUCCESS;
-  const size_t room =
-      static_cast<size_t>(static_cast<char*>(block->base) + block->bytes - static_cast<const char*>(p));
-  // Existing programs overrun small buffers by a few bytes; those are there (runtime/memory.h).
-  constexpr size_t kSpare = 32;
-  if (bytes <= room + kSpare) return ACL_SUCCESS;
-  return Fail(function, ACL_ERROR_INVALID_PARAM,
-              StrFormat("%s has %zu bytes left in its allocation of %zu; the copy needs %zu", argument, room,
-                        block->bytes, bytes));
-}
-
-int CheckCopy(const char* function, void* dst, size_t dest_max, const void* src, size_t count,
-              aclrtMemcpyKind kind) {
-  if (int code = CheckKind(function, kind)) return code;
-  if (count == 0) return ACL_SUCCESS;
-  if (!dst || !src)
-    return Fail(function, ACL_ERROR_INVALID_PARAM, StrFormat("%s is null", dst ? "src" : "dst"));
-  if (count > dest_max) {
-    return Fail(function, ACL_ERROR_INVALID_PARAM,
-                StrFormat("count is %zu; allowed: at most destMax, which is %zu", count, dest_max));
-  }
-  if (int code = CheckRoom(function, "dst", dst, count)) return code;
-  if (int code = CheckRoom(function, "src", src, count)) return code;
-  CheckSides(function, dst, count, src, count, kind);
-  return ACL_SUCCESS;
 }
 
 // The bytes of one side of a copy from its first to its last.
@@ -112,14 +51,6 @@ std::vector<MemoryAccess> Accesses(const Copy& c) {
                                  Access(c.from, Span(c, c.from_pitch), false, "src")};
   for (MemoryAccess& x : a) x.dense = c.rows == 1;
   return a;
-}
-
-// Now, on this thread.
-void CopyHere(const char* function, const Copy& copy) {
-  if (Checks(runtime::kCheckSync)) {
-    for (const MemoryAccess& a : Accesses(copy)) runtime::CheckHostAccess(function, a);
-  }
-  DoCopy(copy);
 }
 
 // Which side of a copy is device memory is said by its kind.
@@ -132,24 +63,6 @@ void CheckSides(const char* function, void* dst, size_t dst_bytes, const void* s
   if (kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE) {
     runtime::CheckDevicePointer(function, "src", src, static_cast<int64_t>(src_bytes));
   }
-}
-
-int QueueCopy(const char* function, const Copy& copy, aclrtStream stream) {
-  auto s = runtime::ResolveStream(stream);
-  if (!s.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, s.status().message());
-  // What is recorded touches nothing yet.
-  if (Checks(runtime::kCheckSync) && !(*s)->capture()) {
-    runtime::CheckTask((*s)->id(), function, Accesses(copy));
-  }
-  runtime::Task task;
-  task.name = "memcpy";
-  task.payload = std::make_shared<Copy>(copy);
-  task.run = [](const void* payload) {
-    DoCopy(*static_cast<const Copy*>(payload));
-    return OkStatus();
-  };
-  (*s)->Push(std::move(task));
-  return ACL_SUCCESS;
 }
 
 struct Fill {
@@ -192,11 +105,9 @@ void FillHere(const char* function, const Fill& fill) {
 int QueueFill(const char* function, const Fill& fill, aclrtStream stream) {
   auto s = runtime::ResolveStream(stream);
   if (!s.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, s.status().message());
-  if (Checks(runtime::kCheckSync) && !(*s)->capture()) {
-    runtime::CheckTask((*s)->id(), function, {AccessOf(fill)});
-  }
   runtime::Task task;
-  task.name = "memset";
+  task.name = function;
+  if (Checks(runtime::kCheckSync)) runtime::NoteAccesses(**s, function, {AccessOf(fill)}, &task);
   task.payload = std::make_shared<Fill>(fill);
   task.run = [](const void* payload) {
     DoFill(*static_cast<const Fill*>(payload));
@@ -204,10 +115,6 @@ int QueueFill(const char* function, const Fill& fill, aclrtStream stream) {
   };
   (*s)->Push(std::move(task));
   return ACL_SUCCESS;
-}
-
-Copy Flat(void* dst, const void* src, size_t count) {
-  return {static_cast<char*>(dst), static_cast<const char*>(src), 0, 0, count, 1};
 }
 
 int CheckCopy2d(const char* function, void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
@@ -225,7 +132,8 @@ int CheckCopy2d(const char* function, void* dst, size_t dpitch, const void* src,
   if (__builtin_mul_overflow(dpitch, height - 1, &to) || __builtin_add_overflow(to, width, &to) ||
       __builtin_mul_overflow(spitch, height - 1, &from) || __builtin_add_overflow(from, width, &from)) {
     return Fail(function, ACL_ERROR_INVALID_PARAM,
-                StrFormat("height is %zu; allowed: rows of pitches dpitch (%zu) and spitch (%zu) whose bytes "
+                StrFormat("height is %zu; allowed: rows of pitches dpitch (%zu) and spitch "
+                          "(%zu) whose bytes "
                           "64 bits count",
                           height, dpitch, spitch));
   }
@@ -240,6 +148,80 @@ Copy Rows(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width
 }
 
 }  // namespace
+
+int Malloc(const char* function, void** pointer, size_t size, MemoryKind kind) {
+  if (!pointer) return Fail(function, ACL_ERROR_INVALID_PARAM, "the result pointer is null");
+  *pointer = nullptr;
+  auto context = runtime::CurrentContext();
+  if (!context) {
+    return Fail(function, ACL_ERROR_RT_CONTEXT_NULL,
+                "no device is set in this process; call aclrtSetDevice first");
+  }
+  auto block = runtime::Allocate(size, kind, context->device);
+  if (!block.ok()) {
+    return Fail(function,
+                block.status().code() == Code::kInvalid ? int{ACL_ERROR_INVALID_PARAM}
+                                                        : ACL_ERROR_RT_MEMORY_ALLOCATION,
+                block.status().message());
+  }
+  *pointer = *block;
+  if (Checks(runtime::kCheckLeak)) {
+    runtime::NoteMade(kind == MemoryKind::kDevice ? "device memory" : "host memory", *pointer, size);
+  }
+  return ACL_SUCCESS;
+}
+
+int CheckRoom(const char* function, const char* argument, const void* p, size_t bytes) {
+  auto block = runtime::FindBlock(p);
+  if (!block) return ACL_SUCCESS;
+  const size_t room =
+      static_cast<size_t>(static_cast<char*>(block->base) + block->bytes - static_cast<const char*>(p));
+  // Existing programs overrun small buffers by a few bytes; those are there
+  // (runtime/memory.h).
+  constexpr size_t kSpare = 32;
+  if (bytes <= room + kSpare) return ACL_SUCCESS;
+  return Fail(function, ACL_ERROR_INVALID_PARAM,
+              StrFormat("%s has %zu bytes left in its allocation of %zu; the copy needs %zu", argument, room,
+                        block->bytes, bytes));
+}
+
+int CheckCopy(const char* function, void* dst, size_t dest_max, const void* src, size_t count,
+              aclrtMemcpyKind kind) {
+  if (int code = CheckKind(function, kind)) return code;
+  if (count == 0) return ACL_SUCCESS;
+  if (!dst || !src)
+    return Fail(function, ACL_ERROR_INVALID_PARAM, StrFormat("%s is null", dst ? "src" : "dst"));
+  if (count > dest_max) {
+    return Fail(function, ACL_ERROR_INVALID_PARAM,
+                StrFormat("count is %zu; allowed: at most destMax, which is %zu", count, dest_max));
+  }
+  if (int code = CheckRoom(function, "dst", dst, count)) return code;
+  if (int code = CheckRoom(function, "src", src, count)) return code;
+  CheckSides(function, dst, count, src, count, kind);
+  return ACL_SUCCESS;
+}
+
+void CopyHere(const char* function, const Copy& copy) {
+  if (Checks(runtime::kCheckSync)) {
+    for (const MemoryAccess& a : Accesses(copy)) runtime::CheckHostAccess(function, a);
+  }
+  DoCopy(copy);
+}
+
+int QueueCopy(const char* function, const Copy& copy, aclrtStream stream) {
+  auto s = runtime::ResolveStream(stream);
+  if (!s.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, s.status().message());
+  runtime::Task task;
+  task.name = function;
+  if (Checks(runtime::kCheckSync)) runtime::NoteAccesses(**s, function, Accesses(copy), &task);
+  task.payload = std::make_shared<Copy>(copy);
+  task.run = [](const void* payload) {
+    DoCopy(*static_cast<const Copy*>(payload));
+    return OkStatus();
+  };
+  (*s)->Push(std::move(task));
+  return ACL_SUCCESS;
+}
 
 OPSNN_ACL_API aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
   static_cast<void>(policy);  // huge pages are asked for wherever they help
@@ -405,8 +387,8 @@ OPSNN_ACL_API size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
 
 OPSNN_ACL_API size_t aclDataTypeSize(aclDataType dataType) { return AclTypeSize(dataType); }
 
-// The published functions know no Inf and no NaN: to half everything from 65504 up saturates; from half the
-// top exponent is read as one more power of two.
+// The published functions know no Inf and no NaN: to half everything from 65504 up saturates;
+// from half the top exponent is read as one more power of two.
 OPSNN_ACL_API aclFloat16 aclFloatToFloat16(float value) {
   const F16 h = ToF16(value);
   return (h.bits & 0x7C00) == 0x7C00 ? static_cast<aclFloat16>((h.bits & 0x8000) | 0x7BFF) : h.bits;

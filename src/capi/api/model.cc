@@ -57,6 +57,11 @@ int QueueModel(const char* function, const std::shared_ptr<Model>& model,
   task.name = function;
   task.payload = model;
   task.run = &RunModel;
+  if (runtime::Checks(runtime::kCheckSync)) {
+    for (const Task& t : model->tasks) {
+      if (t.accesses) runtime::NoteAccesses(*stream, t.name, *t.accesses, &task);
+    }
+  }
   stream->Push(std::move(task));
   return ACL_SUCCESS;
 }

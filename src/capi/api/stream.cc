@@ -1,5 +1,6 @@
 // Streams, events and callbacks.
 #include "capi/acl_exports.h"
+#include "capi/api/limits.h"
 #include "capi/boundary.h"
 #include "runtime/callbacks.h"
 #include "runtime/check.h"
@@ -122,7 +123,8 @@ bool Reached(const Event& event) {
   return false;
 }
 
-int WaitInStream(const char* function, aclrtStream stream_handle, aclrtEvent event_handle) {
+int WaitInStream(const char* function, aclrtStream stream_handle, aclrtEvent event_handle,
+                 std::chrono::milliseconds timeout) {
   std::shared_ptr<Stream> stream;
   std::shared_ptr<Event> event;
   if (int code = FindEvent(function, event_handle, &event)) return code;
@@ -130,7 +132,7 @@ int WaitInStream(const char* function, aclrtStream stream_handle, aclrtEvent eve
   if (Checks(runtime::kCheckSync) && !stream->capture()) {
     runtime::NoteEventAwaited(event->id(), stream->id());
   }
-  event->QueueWait(stream);
+  event->QueueWait(stream, timeout);
   return ACL_SUCCESS;
 }
 
@@ -319,18 +321,29 @@ OPSNN_ACL_API aclError aclrtGetEventId(aclrtEvent event, uint32_t* eventId) {
   return ACL_SUCCESS;
 }
 OPSNN_ACL_API aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
-  return WaitInStream("aclrtStreamWaitEvent", stream, event);
+  return WaitInStream("aclrtStreamWaitEvent", stream, event, EventWaitTimeout());
 }
+// Timeouts of these two are seconds; 0 waits for ever.
 OPSNN_ACL_API aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout,
                                                     uint32_t flag) {
-  static_cast<void>(timeout);
-  static_cast<void>(flag);
-  return WaitInStream("aclrtStreamWaitEventWithFlag", stream, event);
+  static const char* const kApi = "aclrtStreamWaitEventWithFlag";
+  if (flag == ACL_EVENT_WAIT_EXTERNAL) {
+    return Fail(kApi, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "waits for events outside of a capture (ACL_EVENT_WAIT_EXTERNAL) are not supported");
+  }
+  if (flag != ACL_EVENT_WAIT_DEFAULT) {
+    return Fail(kApi, ACL_ERROR_INVALID_PARAM, StrFormat("flag is %u; allowed: 0, 1", flag));
+  }
+  return WaitInStream(kApi, stream, event, std::chrono::seconds(timeout));
 }
 OPSNN_ACL_API aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
                                                        int32_t timeout) {
-  static_cast<void>(timeout);
-  return WaitInStream("aclrtStreamWaitEventWithTimeout", stream, event);
+  static const char* const kApi = "aclrtStreamWaitEventWithTimeout";
+  if (timeout < 0) {
+    return Fail(kApi, ACL_ERROR_INVALID_PARAM,
+                StrFormat("timeout is %d; allowed: seconds, or 0 for none", timeout));
+  }
+  return WaitInStream(kApi, stream, event, std::chrono::seconds(timeout));
 }
 
 // ---- callbacks
