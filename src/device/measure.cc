@@ -1,6 +1,7 @@
 #include "device/measure.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -17,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 // enough to be quick.
 constexpr int64_t kMinMemory = 16 << 20, kMaxMemory = 32 << 20;
 
-// Results land here so that the compiler cannot drop the loops that made them.
-volatile double g_sink;
+// Results land here so that the compiler cannot drop the loops that made them. Threads meet here.
+std::atomic<double> g_sink;
 
 double SecondsOf(FunctionRef<void()> body) {
   const Clock::time_point begin = Clock::now();
@@ -39,7 +40,7 @@ double ClockGhz() {
   uint64_t factor = 0x9E3779B97F4A7C15u;
   const double s = BestSeconds(5, [&] {
     factor |= RunMultiplyChain(kIterations, factor) | 1;
-    g_sink = static_cast<double>(factor);
+    g_sink.store(static_cast<double>(factor), std::memory_order_relaxed);
   });
   return kCyclesPerMultiply * kIterations / s * 1e-9;
 }
@@ -47,7 +48,8 @@ double ClockGhz() {
 double FmaGflops() {
   double flops = 0;
   // The first runs also give the processor time to switch its wide units on.
-  const double s = BestSeconds(6, [&] { g_sink = RunMultiplyAdds(100000, &flops); });
+  const double s =
+      BestSeconds(6, [&] { g_sink.store(RunMultiplyAdds(100000, &flops), std::memory_order_relaxed); });
   return flops / s * 1e-9;
 }
 
@@ -61,7 +63,7 @@ double ReadGbps(const float* p, int64_t bytes, double expected_gbps) {
   const double s = BestSeconds(runs, [&] {
     float sum = 0;
     for (int r = 0; r < repeats; ++r) sum += RunRead(p, n);
-    g_sink = static_cast<double>(sum);
+    g_sink.store(static_cast<double>(sum), std::memory_order_relaxed);
   });
   return static_cast<double>(n * sizeof(float)) * repeats / s * 1e-9;
 }
@@ -70,7 +72,8 @@ double AllCoresReadGbps(const float* p, int64_t bytes, int cores) {
   const size_t slice = static_cast<size_t>(bytes) / sizeof(float) / static_cast<size_t>(cores) / 1024 * 1024;
   const double s = BestSeconds(2, [&] {
     ParallelFor(cores, [&](int64_t i, int) {
-      g_sink = static_cast<double>(RunRead(p + static_cast<size_t>(i) * slice, slice));
+      g_sink.store(static_cast<double>(RunRead(p + static_cast<size_t>(i) * slice, slice)),
+                   std::memory_order_relaxed);
     });
   });
   return static_cast<double>(slice * sizeof(float)) * cores / s * 1e-9;
