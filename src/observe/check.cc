@@ -19,6 +19,23 @@ double LargestOf(DType t) {
   return t == DType::kF16 ? 65504.0 : t == DType::kF64 ? HUGE_VAL : std::numeric_limits<float>::max();
 }
 
+// Integers that doubles do not hold: equal or not.
+NodeCheck CheckIntegers(const HostTensor& got, const std::vector<int64_t>& want) {
+  NodeCheck check;
+  const int64_t* values = got.as<int64_t>();
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (values[i] == want[i]) continue;
+    check.max_abs =
+        std::fmax(check.max_abs, std::fabs(static_cast<double>(values[i]) - static_cast<double>(want[i])));
+    if (!check.ok) continue;
+    check.ok = false;
+    check.share = std::numeric_limits<double>::infinity();
+    check.note = StrFormat("element %zu is %lld, the reference has %lld", i,
+                           static_cast<long long>(values[i]), static_cast<long long>(want[i]));
+  }
+  return check;
+}
+
 }  // namespace
 
 int WinogradTile(const graph::Node& node) { return static_cast<int>(node.attrs.Int("winograd", 0)); }
@@ -32,6 +49,7 @@ NodeCheck CheckValue(const HostTensor& got, const Bounded& want, bool own_only) 
                            static_cast<long long>(want.value.size()));
     return check;
   }
+  if (got.dtype() == DType::kS64 && !want.value.exact.empty()) return CheckIntegers(got, want.value.exact);
   std::vector<double> bound(want.value.v.size(), 0), values = ToDoubles(got), expected = want.value.v;
   if (IsFloat(got.dtype())) {
     const double store = UnitRoundoff(got.dtype()), largest = LargestOf(got.dtype());

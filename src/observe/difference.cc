@@ -28,6 +28,13 @@ bool Differs(const HostTensor& a, const HostTensor& b, const std::vector<double>
     return true;
   }
   if (std::memcmp(a.data(), b.data(), a.bytes()) == 0) return false;
+  if (!IsFloat(a.dtype())) {
+    const size_t size = SizeOf(a.dtype());
+    size_t at = 0;
+    while (std::memcmp(a.as<char>() + at, b.as<char>() + at, size) == 0) at += size;
+    *text = StrFormat("integers differ, the first at element %zu", at / size);
+    return true;
+  }
   const std::vector<double> got = ToDoubles(a), want = ToDoubles(b);
   if (allowed.empty()) {
     // Signs of NaN and zero are free: they carry no value.

@@ -24,6 +24,17 @@ std::span<const Entry> DataTable();
 std::span<const Entry> IndexTable();
 std::span<const Entry> ResizeTable();
 
+// Integers below this are exact in a double, and so are sums of two.
+inline constexpr double kExactBelow = 0x1p53;
+// The reference on integers as such (exact.cc), or null where doubles do.
+const Entry* FindExact(const Call& call);
+bool HasExact(std::string_view op);
+// After a reference in doubles: where integers were too large for it, computes the call again, exactly.
+Status MakeExact(const Entry& e, Call& call);
+
+// Of a reduction: the dims with 1 for reduced axes, and those of the output.
+void ReducedDims(const Call& call, Dims* kept, Dims* out);
+
 // Steps a multi-index through `dims` in row-major order; false after the last one.
 bool Next(std::vector<int64_t>& index, const Dims& dims);
 int64_t Offset(const std::vector<int64_t>& index, const Dims& dims);           // row-major

@@ -8,8 +8,6 @@
 namespace opsnn::ref {
 namespace {
 
-bool IsInt(DType t) { return !IsFloat(t); }
-
 template <typename F>
 Status Unary(Call& c, F f) {
   Tensor y = Tensor::Make(c.in(0).dtype, c.in(0).dims);
@@ -77,16 +75,10 @@ double GeluTanhOf(double x) {
   return 0.5 * x * (1 + std::tanh(k * (x + 0.044715 * x * x * x)));
 }
 
-double DivOf(double a, double b, bool integer) {
-  if (!integer) return a / b;
-  return b == 0 ? 0 : std::trunc(a / b);  // the written policy: integer x / 0 = 0
-}
-
-double ModOf(double a, double b, bool fmod, bool integer) {
-  if (integer && b == 0) return 0;
-  if (fmod) return std::fmod(a, b);
+// Of floats; integers are in exact.cc.
+double ModOf(double a, double b, bool fmod) {
   const double r = std::fmod(a, b);
-  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;  // sign of the divisor
+  return !fmod && r != 0 && ((r < 0) != (b < 0)) ? r + b : r;  // sign of the divisor
 }
 
 double MaxOf(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : a < b ? b : a; }
@@ -123,22 +115,6 @@ Status HardSigmoid(Call& c) {
       [=](double x, double y) {
         return y > 0 && y < 1 ? std::fabs(a * x) + std::fabs(b) : std::fabs(a) + std::fabs(b);
       });
-}
-
-// Float to integer: toward zero, NaN to 0, saturating; to bool: x != 0.
-double CastTo(double x, DType t) {
-  if (t == DType::kBool) return x != 0;
-  if (IsFloat(t)) return x;
-  if (std::isnan(x)) return 0;
-  const int bits = static_cast<int>(SizeOf(t)) * 8;
-  const double lo = Info(t).is_signed ? -std::ldexp(1, bits - 1) : 0;
-  const double hi = Info(t).is_signed ? std::ldexp(1, bits - 1) - 1 : std::ldexp(1, bits) - 1;
-  return std::min(std::max(std::trunc(x), lo), hi);
-}
-
-Status Cast(Call& c) {
-  const DType to = c.output_dtype;
-  return Unary(c, [=](double x) { return CastTo(x, to); });
 }
 
 Status Where(Call& c) {
@@ -229,19 +205,15 @@ constexpr Entry kTable[] = {
     {"IsInf", IsInf},
     {"Identity", [](Call& c) { return Unary(c, [](double x) { return x; }); }},
     {"Dropout", [](Call& c) { return Unary(c, [](double x) { return x; }); }},
-    {"Cast", Cast},
+    {"Cast", [](Call& c) { return Unary(c, [](double x) { return x; }); }},  // to floats; else see exact.cc
     {"Add", [](Call& c) { return Binary(c, [](double a, double b) { return a + b; }); }},
     {"Sub", [](Call& c) { return Binary(c, [](double a, double b) { return a - b; }); }},
     {"Mul", [](Call& c) { return Binary(c, [](double a, double b) { return a * b; }); }},
-    {"Div",
-     [](Call& c) {
-       const bool i = IsInt(c.in(0).dtype);
-       return Binary(c, [i](double a, double b) { return DivOf(a, b, i); });
-     }},
+    {"Div", [](Call& c) { return Binary(c, [](double a, double b) { return a / b; }); }},
     {"Mod",
      [](Call& c) {
-       const bool i = IsInt(c.in(0).dtype), f = c.attrs->Int("fmod", 0);
-       return Binary(c, [=](double a, double b) { return ModOf(a, b, f, i); });
+       const bool f = c.attrs->Int("fmod", 0);
+       return Binary(c, [=](double a, double b) { return ModOf(a, b, f); });
      }},
     {"Pow", Pow},
     {"Max", [](Call& c) { return Fold(c, MaxOf); }},

@@ -1,4 +1,4 @@
-// Trigonometric and hyperbolic functions, bit operations, and activations that are not in pointwise.cc.
+// Trigonometric and hyperbolic functions, and activations that are not in pointwise.cc.
 #include <algorithm>
 #include <cmath>
 
@@ -21,29 +21,6 @@ Status Each(Call& c, F f) {
   for (int64_t i = 0; i < y.size(); ++i) y.v[i] = f(c.in(0).v[i]);
   c.outputs.push_back(std::move(y));
   return OkStatus();
-}
-
-// 64-bit integers below 2^53 are exact in a double.
-template <typename F>
-Status Bits(Call& c, F f) {
-  OPSNN_ASSIGN_OR_RETURN(const Dims dims, BroadcastDims(c.in(0).dims, c.in(1).dims));
-  Tensor y = Tensor::Make(c.in(0).dtype, dims);
-  std::vector<int64_t> index(dims.rank(), 0);
-  for (int64_t i = 0; i < y.size(); ++i, Next(index, dims)) {
-    y.v[i] = static_cast<double>(f(static_cast<int64_t>(c.in(0).v[BroadcastOffset(index, c.in(0).dims)]),
-                                   static_cast<int64_t>(c.in(1).v[BroadcastOffset(index, c.in(1).dims)])));
-  }
-  c.outputs.push_back(std::move(y));
-  return OkStatus();
-}
-
-Status BitShift(Call& c) {
-  const bool left = c.attrs->String("direction", "LEFT") == "LEFT";
-  const int64_t width = SizeOf(c.in(0).dtype) == 8 ? 64 : 32;
-  return Bits(c, [=](int64_t x, int64_t n) {
-    if (n < 0 || n >= width) return int64_t{0};
-    return left ? static_cast<int64_t>(static_cast<uint64_t>(x) << n) : x >> n;
-  });
 }
 
 Status Selu(Call& c) {
@@ -81,11 +58,6 @@ constexpr Entry kTable[] = {
     {"Cosh", Function<std::cosh>},
     {"Sinh", Function<std::sinh>},
     {"Tan", Function<std::tan>},
-    {"BitwiseAnd", [](Call& c) { return Bits(c, [](int64_t a, int64_t b) { return a & b; }); }},
-    {"BitwiseOr", [](Call& c) { return Bits(c, [](int64_t a, int64_t b) { return a | b; }); }},
-    {"BitwiseXor", [](Call& c) { return Bits(c, [](int64_t a, int64_t b) { return a ^ b; }); }},
-    {"BitwiseNot", [](Call& c) { return Each(c, [](double x) { return -1 - x; }); }},
-    {"BitShift", BitShift},
     {"Selu", Selu},
     {"Celu", Celu},
     {"Softsign", [](Call& c) { return Each(c, [](double x) { return x / (1 + std::fabs(x)); }); }},

@@ -57,19 +57,11 @@ template <Kind kKind>
 Status Reduce(Call& c) {
   const Tensor& x = c.in(0);
   const int rank = x.dims.rank();
-  std::vector<bool> reduced(rank, false);
-  const std::vector<int64_t> axes = c.has(1) ? Ints(c.in(1)) : std::vector<int64_t>();
-  for (int64_t a : axes) reduced[NormAxis(a, rank)] = true;
-  if (axes.empty()) reduced.assign(rank, c.attrs->Int("noop_with_empty_axes", 0) == 0);
-  const bool keep = c.attrs->Int("keepdims", 1);
   Dims kept, out;
+  ReducedDims(c, &kept, &out);
   int64_t length = 1;
-  for (int i = 0; i < rank; ++i) {
-    kept.push_back(reduced[i] ? 1 : x.dims[i]);
-    if (reduced[i]) length *= x.dims[i];
-    if (!reduced[i]) out.push_back(x.dims[i]);
-    if (reduced[i] && keep) out.push_back(1);
-  }
+  for (int i = 0; i < rank; ++i)
+    if (kept[i] != x.dims[i]) length *= x.dims[i];
   std::vector<std::vector<double>> groups(static_cast<size_t>(NumElements(kept)));
   std::vector<int64_t> index(rank, 0);
   for (int64_t i = 0; i < x.size(); ++i, Next(index, x.dims)) {
@@ -182,6 +174,21 @@ constexpr Entry kTable[] = {{"ReduceSum", Reduce<Kind::kSum>},
                             {"TopK", TopK}};
 
 }  // namespace
+
+void ReducedDims(const Call& c, Dims* kept, Dims* out) {
+  const Tensor& x = c.in(0);
+  const int rank = x.dims.rank();
+  std::vector<bool> reduced(rank, false);
+  const std::vector<int64_t> axes = c.has(1) ? Ints(c.in(1)) : std::vector<int64_t>();
+  for (int64_t a : axes) reduced[NormAxis(a, rank)] = true;
+  if (axes.empty()) reduced.assign(rank, c.attrs->Int("noop_with_empty_axes", 0) == 0);
+  const bool keep = c.attrs->Int("keepdims", 1);
+  for (int i = 0; i < rank; ++i) {
+    kept->push_back(reduced[i] ? 1 : x.dims[i]);
+    if (!reduced[i]) out->push_back(x.dims[i]);
+    if (reduced[i] && keep) out->push_back(1);
+  }
+}
 
 std::span<const Entry> ReduceTable() { return kTable; }
 

@@ -1,5 +1,6 @@
 #include "ref/ref.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ref/internal.h"
@@ -17,9 +18,9 @@ const Entry* Find(std::string_view op) {
   return nullptr;
 }
 
-// Integer arithmetic is modulo 2^bits; a bool is 0 or 1. Exact for what doubles hold exactly.
+// Integer arithmetic is modulo 2^bits; a bool is 0 or 1. For what doubles hold exactly.
 double Wrap(double v, DType t) {
-  if (IsFloat(t) || SizeOf(t) == 8 || !std::isfinite(v)) return v;  // 64 bits do not fit a double
+  if (IsFloat(t) || SizeOf(t) == 8 || !std::isfinite(v)) return v;
   if (t == DType::kBool) return v != 0;
   const int bits = static_cast<int>(SizeOf(t)) * 8;
   const double lo = Info(t).is_signed ? -std::ldexp(1, bits - 1) : 0, span = std::ldexp(1, bits);
@@ -38,19 +39,21 @@ Tensor Tensor::Make(DType dtype, const Dims& dims, double fill) {
   return t;
 }
 
-bool Has(std::string_view op) { return Find(op) != nullptr; }
+bool Has(std::string_view op) { return Find(op) != nullptr || HasExact(op); }
 
 Status Evaluate(Call& call) {
+  call.outputs.clear();
+  call.abs_sum.clear();
+  call.reduction_length = 1;
+  if (const Entry* exact = FindExact(call)) return exact->run(call);
   const Entry* e = Find(call.op);
   if (!e) {
     return Errorf(Code::kNotImplemented, "%.*s: no double-precision reference",
                   static_cast<int>(call.op.size()), call.op.data());
   }
-  call.outputs.clear();
-  call.abs_sum.clear();
-  call.reduction_length = 1;
   OPSNN_RETURN_IF_ERROR(e->run(call));
   if (!call.outputs.empty()) {
+    OPSNN_RETURN_IF_ERROR(MakeExact(*e, call));
     call.outputs[0].dtype = call.output_dtype;
     for (double& v : call.outputs[0].v) v = Wrap(v, call.output_dtype);
   }
@@ -62,6 +65,9 @@ Tensor FromHost(const HostTensor& t) {
   r.dtype = t.dtype();
   r.dims = t.dims();
   r.v = ToDoubles(t);
+  if (t.dtype() == DType::kS64 &&
+      std::any_of(r.v.begin(), r.v.end(), [](double v) { return std::fabs(v) >= kExactBelow; }))
+    r.exact.assign(t.as<int64_t>(), t.as<int64_t>() + t.size());
   return r;
 }
 

@@ -1,9 +1,10 @@
 // Double-precision references: slow, obvious, sharing no code with kernels or vector programs. `verify`
 // recomputes every node of a model with them, and operator tests compare against them.
 //
-// A reference takes operands as doubles (integers up to 2^53 exact) and computes the mathematical definition
-// of the operator in f64, without rounding to the storage type; the caller rounds or sets its bound
-// accordingly. Operators are named as in the graph; attributes are in the latest ONNX form.
+// A reference takes operands as doubles and computes the mathematical definition of the operator in f64,
+// without rounding to the storage type; the caller rounds or sets its bound accordingly. Integers are exact:
+// those that doubles cannot hold come along as they are. Operators are named as in the graph; attributes are
+// in the latest ONNX form.
 #ifndef OPSNN_REF_REF_H_
 #define OPSNN_REF_REF_H_
 
@@ -21,6 +22,8 @@ struct Tensor {
   DType dtype = DType::kF32;  // storage type of the real operand: decides integer against float meaning
   Dims dims;
   std::vector<double> v;  // row-major
+  // The same as integers, where one of them is 2^53 or more, up to sign; else empty.
+  std::vector<int64_t> exact;
 
   int64_t size() const { return static_cast<int64_t>(v.size()); }
   static Tensor Make(DType dtype, const Dims& dims, double fill = 0);
