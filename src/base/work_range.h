@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/parallel.h"
+
 namespace opsnn {
 
 class alignas(64) WorkRange {
@@ -16,15 +18,13 @@ class alignas(64) WorkRange {
   // [begin, end), each below 2^32. Before anybody takes.
   void Set(int64_t begin, int64_t end) { bounds_.store(Pack(begin, end), std::memory_order_relaxed); }
 
-  // False when nothing is left. `more`: index + 1 is still there; it is the owner's next unless a helper
-  // takes it.
-  bool TakeFirst(int64_t* index, bool* more) {
+  // False when nothing is left. The owner's next index is the following one, unless a helper takes it.
+  bool TakeFirst(int64_t* index) {
     uint64_t was = bounds_.load(std::memory_order_relaxed);
     do {
       if (Begin(was) >= End(was)) return false;
     } while (!bounds_.compare_exchange_weak(was, Pack(Begin(was) + 1, End(was)), std::memory_order_relaxed));
     *index = Begin(was);
-    *more = Begin(was) + 1 < End(was);
     return true;
   }
 
@@ -46,6 +46,11 @@ class alignas(64) WorkRange {
 
   std::atomic<uint64_t> bounds_{0};
 };
+
+// ParallelFor where it matters which thread has what: thread t begins with the t-th part of [0, n), in order,
+// and helps at the far ends of the others when it is done. Consecutive calls over the same thing, such as
+// the channels of an image, then find it in the caches of the core that wrote it. n below 2^32.
+void ParallelOwned(int64_t n, FunctionRef<void(int64_t index)> fn);
 
 }  // namespace opsnn
 

@@ -13,16 +13,13 @@ TEST(WorkRange, OwnerGoesForwardHelpersBackward) {
   WorkRange r;
   r.Set(3, 6);
   int64_t i = 0;
-  bool more = false;
-  ASSERT_TRUE(r.TakeFirst(&i, &more));
+  ASSERT_TRUE(r.TakeFirst(&i));
   EXPECT_EQ(i, 3);
-  EXPECT_TRUE(more);
   ASSERT_TRUE(r.TakeLast(&i));
   EXPECT_EQ(i, 5);
-  ASSERT_TRUE(r.TakeFirst(&i, &more));
+  ASSERT_TRUE(r.TakeFirst(&i));
   EXPECT_EQ(i, 4);
-  EXPECT_FALSE(more);
-  EXPECT_FALSE(r.TakeFirst(&i, &more));
+  EXPECT_FALSE(r.TakeFirst(&i));
   EXPECT_FALSE(r.TakeLast(&i));
 }
 
@@ -30,8 +27,7 @@ TEST(WorkRange, EmptyGivesNothing) {
   WorkRange r;
   r.Set(7, 7);
   int64_t i = 0;
-  bool more = false;
-  EXPECT_FALSE(r.TakeFirst(&i, &more));
+  EXPECT_FALSE(r.TakeFirst(&i));
   EXPECT_FALSE(r.TakeLast(&i));
 }
 
@@ -44,8 +40,7 @@ TEST(WorkRange, EveryIndexIsTakenOnce) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, owner = t == 0] {
       int64_t i;
-      bool more;
-      while (owner ? r.TakeFirst(&i, &more) : r.TakeLast(&i)) taken[static_cast<size_t>(i)].fetch_add(1);
+      while (owner ? r.TakeFirst(&i) : r.TakeLast(&i)) taken[static_cast<size_t>(i)].fetch_add(1);
     });
   }
   for (std::thread& t : threads) t.join();

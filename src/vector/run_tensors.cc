@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/parallel.h"
+#include "base/work_range.h"
 #include "vector/compiled.h"
 #include "vector/pass_tables.h"
 #include "vector/scratch_failures.h"
@@ -137,7 +138,7 @@ void Job::RunAll() const {
   const int64_t piece_bytes = std::max<int64_t>(1, rows_per_task * cols_per_task * BytesPerElement());
   const int64_t group = threads == 1 ? n_outer * pieces : std::max<int64_t>(1, task / piece_bytes);
   const int64_t tasks = (n_outer * pieces + group - 1) / group;
-  auto run_group = [&](int64_t t, int) {
+  auto run_group = [&](int64_t t) {
     for (int64_t i = t * group; i < std::min(n_outer * pieces, (t + 1) * group); ++i) {
       const int64_t piece = i % pieces, r = piece / col_tasks * rows_per_task,
                     c = piece % col_tasks * cols_per_task;
@@ -145,8 +146,8 @@ void Job::RunAll() const {
     }
     if (options.stream) FlushStreams();
   };
-  if (tasks == 1) return run_group(0, 0);
-  ParallelFor(tasks, run_group);
+  if (tasks == 1) return run_group(0);
+  ParallelOwned(tasks, run_group);
 }
 
 // Streaming stores pay when the result would push itself out of the caches, and only where no line of it was

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "base/work_range.h"
 #include "kernels/conv/act_pass.h"
 #include "kernels/conv/finish.h"
 #undef HWY_TARGET_INCLUDE
@@ -189,7 +190,7 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
   const int64_t rows = s.od * s.oh, per_task = RowsPerTask(rows, row_bytes, ThreadsAvailable()),
                 chunks = (rows + per_task - 1) / per_task;
-  ParallelFor(s.n * blocks * chunks, [&](int64_t i, int) {
+  ParallelOwned(s.n * blocks * chunks, [&](int64_t i) {
     const int64_t image_block = i / chunks, b = image_block % blocks, n = image_block / blocks;
     const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, rows);
     const float* const planes = ops.x + image_block * in_plane;

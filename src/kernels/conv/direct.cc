@@ -106,9 +106,13 @@ class DirectRun {
   void RunTask(RowRange rows, size_t group_begin, size_t group_end) const;
   // Phases [ph0, ph1), which share their tiles, times groups [g0, g1), which have equally many blocks.
   void RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const;
-  // One group in some rows. `after`: the group whose weights are fetched meanwhile, or null.
-  void RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* x,
-                const OcGroup* after) const;
+  // Weights to be fetched meanwhile: part `part` of `parts` of a group's, or none.
+  struct Ahead {
+    const OcGroup* group = nullptr;
+    int64_t part = 0, parts = 1;
+  };
+  // One group in some rows.
+  void RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* x, const Ahead& ahead) const;
   int64_t GroupFloats(size_t phase, const OcGroup& g) const;
   const TileSet& Tiles(size_t phase, RowRange rows, int blocks) const;
   const float* CopyPadded(RowRange rows) const;
@@ -157,12 +161,14 @@ void DirectRun::MakeSegments() {
   }
 }
 
-// Threads that share out rows all read every weight, threads that share out output groups all read the whole
-// input: the smaller of the two is read by everybody. That also keeps the tiles of small images whole.
+// Threads that share out rows all read every weight, once per task where the weights do not stay in L2;
+// threads that share out output groups all read the whole input: the smaller of the two is read by everybody.
+// That also keeps the tiles of small images whole.
 bool DirectRun::SharesGroups(int threads) const {
   if (threads == 1 || first_layer() || plan_.variant == Variant::kGrouped) return false;
+  if (static_cast<int64_t>(plan_.oc_groups.size()) < threads) return false;
   const int64_t input = s_.n * in_blocks_ * kC0 * s_.plane();
-  return plan_.packed_floats > input && static_cast<int64_t>(plan_.oc_groups.size()) >= threads;
+  return plan_.packed_floats > input || plan_.packed_floats * kFloatBytes > kResidentWeightBytes;
 }
 
 void DirectRun::Run() {
@@ -189,32 +195,25 @@ void DirectRun::Run() {
 }
 
 // Every thread owns a range of output groups, so that it knows which weights it needs next and can have them
-// fetched; one that is done helps at the far end of the other ranges.
+// fetched; one that is done helps at the far end of the other ranges. Few groups are cut by rows as well:
+// what cannot be shared evenly is then a part of a group.
 void DirectRun::ShareGroups(int threads) const {
+  constexpr int64_t kUnitsPerThread = 8;
   const int64_t total_rows = s_.n * rows_, per_chunk = RowsPerTask(total_rows, RowBytes(), 1);
   const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
-  std::vector<WorkRange> ranges(static_cast<size_t>(threads));
-  for (int64_t t = 0; t < threads; ++t)
-    ranges[static_cast<size_t>(t)].Set(groups * t / threads, groups * (t + 1) / threads);
-  const auto run = [&](int64_t group, bool more) {
-    const auto g = static_cast<size_t>(group);
-    const OcGroup* after = more ? &plan_.oc_groups[g + 1] : nullptr;
-    for (int64_t row = 0; row < total_rows; row += per_chunk) {
-      const RowRange rows{row, std::min(row + per_chunk, total_rows)};
-      const bool last = rows.end == total_rows;
-      for (size_t ph = 0; ph < plan_.phases.size(); ++ph) {
-        RunGroup(Tiles(ph, rows, plan_.oc_groups[g].blocks), ph, plan_.oc_groups[g], ops_.x,
-                 last ? after : nullptr);
-      }
+  const int64_t parts = std::clamp<int64_t>(CeilDiv(kUnitsPerThread * threads, groups), 1, total_rows);
+  const int64_t units = groups * parts;
+  ParallelOwned(units, [&](int64_t unit) {
+    const auto g = static_cast<size_t>(unit / parts);
+    const int64_t part = unit % parts, end = total_rows * (part + 1) / parts;
+    for (int64_t row = total_rows * part / parts; row < end; row += per_chunk) {
+      const RowRange rows{row, std::min(row + per_chunk, end)};
+      Ahead ahead;
+      if (g + 1 < plan_.oc_groups.size() && rows.end == end) ahead = {&plan_.oc_groups[g + 1], part, parts};
+      for (size_t ph = 0; ph < plan_.phases.size(); ++ph)
+        RunGroup(Tiles(ph, rows, plan_.oc_groups[g].blocks), ph, plan_.oc_groups[g], ops_.x, ahead);
       Finish(rows, g, g + 1);
     }
-  };
-  ParallelFor(threads, [&](int64_t own, int) {
-    int64_t g;
-    bool more;
-    while (ranges[static_cast<size_t>(own)].TakeFirst(&g, &more)) run(g, more);
-    for (int64_t t = 1; t < threads; ++t)
-      while (ranges[static_cast<size_t>((own + t) % threads)].TakeLast(&g)) run(g, false);
   });
 }
 
@@ -246,7 +245,7 @@ void DirectRun::RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size
   }
   for (size_t ph = ph0; ph < ph1; ++ph)
     for (size_t g = g0; g < g1; ++g)
-      RunGroup(set, ph, plan_.oc_groups[g], x, g + 1 < g1 ? &plan_.oc_groups[g + 1] : nullptr);
+      RunGroup(set, ph, plan_.oc_groups[g], x, {g + 1 < g1 ? &plan_.oc_groups[g + 1] : nullptr, 0, 1});
 }
 
 int64_t DirectRun::GroupFloats(size_t phase, const OcGroup& g) const {
@@ -264,12 +263,17 @@ const TileSet& DirectRun::Tiles(size_t phase, RowRange rows, int blocks) const {
 }
 
 void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* x,
-                         const OcGroup* after) const {
+                         const Ahead& ahead) const {
   int64_t num_tiles = 0;
   for (const TileGeometry& tile : set.tiles) num_tiles += tile.repeat;
   // Each tile asks for its share of the weights to come, which arrive from memory once.
-  const float* next = after ? args_.weights + after->weight_offset[phase] : nullptr;
-  const int64_t next_floats = after ? GroupFloats(phase, *after) : 0;
+  const float* next = nullptr;
+  int64_t next_floats = 0;
+  if (ahead.group) {
+    const int64_t all = GroupFloats(phase, *ahead.group), from = all * ahead.part / ahead.parts;
+    next = args_.weights + ahead.group->weight_offset[phase] + from;
+    next_floats = all * (ahead.part + 1) / ahead.parts - from;
+  }
   for (const TileGeometry& tile : set.tiles) {
     const int64_t share = next ? next_floats * tile.repeat / num_tiles : 0;
     RunTile(tile, set, phase, g, x, next, share);

@@ -8,6 +8,7 @@
 
 #include "base/int_math.h"
 #include "base/parallel.h"
+#include "base/work_range.h"
 #include "kernels/conv/act_pass.h"
 #include "kernels/conv/finish.h"
 #include "kernels/conv/tile.h"
@@ -207,7 +208,7 @@ void WinogradRun::Run() {
     return Chunk{row, std::min(row + chunk_rows_, rows), left, std::min(left + chunk_cols_, tiles_w_)};
   };
   if (threads == 1 || chunks >= threads * kTasksPerThread) {
-    ParallelFor(chunks, [&](int64_t i, int) {
+    ParallelOwned(chunks, [&](int64_t i) {
       Chunk chunk = bounds(i);
       if (!Memory(&chunk)) return;
       for (int64_t b = 0; b < in_blocks_; ++b) In(chunk, b);
@@ -218,13 +219,13 @@ void WinogradRun::Run() {
     for (int64_t i = 0; i < chunks; ++i) {
       Chunk chunk = bounds(i);
       if (!Memory(&chunk)) return;
-      ParallelFor(in_blocks_, [&](int64_t b, int) { In(chunk, b); });
+      ParallelOwned(in_blocks_, [&](int64_t b) { In(chunk, b); });
       const int64_t parts = std::min<int64_t>(work, threads * kTasksPerThread);
-      ParallelFor(parts, [&](int64_t p, int) { Multiply(chunk, work * p / parts, work * (p + 1) / parts); });
-      ParallelFor(blocks_, [&](int64_t b, int) { Out(chunk, b); });
+      ParallelOwned(parts, [&](int64_t p) { Multiply(chunk, work * p / parts, work * (p + 1) / parts); });
+      ParallelOwned(blocks_, [&](int64_t b) { Out(chunk, b); });
     }
   }
-  if (!WholeRows()) ParallelFor(blocks_, [&](int64_t b, int) { FinishTileRows(0, rows, b); });
+  if (!WholeRows()) ParallelOwned(blocks_, [&](int64_t b) { FinishTileRows(0, rows, b); });
 }
 
 }  // namespace

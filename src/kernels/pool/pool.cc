@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/int_math.h"
 #include "base/parallel.h"
+#include "base/work_range.h"
 #include "kernels/pool/inside.h"
 #include "kernels/pool/row.h"
 #include "kernels/transpose/tile.h"
@@ -34,7 +35,7 @@ class PoolRun {
     const int64_t per_task = std::clamp<int64_t>(kScratchBytes / row_bytes, 1, s_.oh);
     const int64_t chunks = CeilDiv(s_.oh, per_task);
     std::atomic<bool> failed{false};
-    ParallelFor(s_.n * blocks * chunks, [&](int64_t i, int) {
+    ParallelOwned(s_.n * blocks * chunks, [&](int64_t i) {
       const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, s_.oh);
       if (!RunRows(i / chunks / blocks, i / chunks % blocks, begin, end)) failed = true;
     });
@@ -128,7 +129,7 @@ void RunGlobalPool(Kind kind, int64_t n, int64_t c, int64_t pixels, bool x_block
   constexpr int64_t kAloneBytes = 256 << 10;  // read in less time than another core takes to fetch its half
   std::optional<ScopedThreadLimit> alone;
   if (n * blocks * pixels * kC0 * kFloat < kAloneBytes) alone.emplace(1);
-  ParallelFor(n * blocks, [&](int64_t i, int) {
+  ParallelOwned(n * blocks, [&](int64_t i) {
     const int64_t image = i / blocks, b = i % blocks, lanes = std::min<int64_t>(kC0, c - b * kC0);
     alignas(64) float out[kC0] = {};
     if (x_blocked) {

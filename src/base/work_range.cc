@@ -1,0 +1,25 @@
+#include "base/work_range.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace opsnn {
+
+void ParallelOwned(int64_t n, FunctionRef<void(int64_t)> fn) {
+  const int threads = static_cast<int>(std::min<int64_t>(ThreadsAvailable(), n));
+  if (threads <= 1) {
+    for (int64_t i = 0; i < n; ++i) fn(i);
+    return;
+  }
+  std::vector<WorkRange> ranges(static_cast<size_t>(threads));
+  for (int64_t t = 0; t < threads; ++t)
+    ranges[static_cast<size_t>(t)].Set(n * t / threads, n * (t + 1) / threads);
+  ParallelFor(threads, [&](int64_t, int worker) {
+    int64_t i;
+    while (ranges[static_cast<size_t>(worker)].TakeFirst(&i)) fn(i);
+    for (int t = 1; t < threads; ++t)
+      while (ranges[static_cast<size_t>((worker + t) % threads)].TakeLast(&i)) fn(i);
+  });
+}
+
+}  // namespace opsnn
