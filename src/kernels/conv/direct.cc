@@ -163,10 +163,14 @@ void DirectRun::MakeSegments() {
 
 // Threads that share out rows all read every weight, once per task where the weights do not stay in L2;
 // threads that share out output groups all read the whole input: the smaller of the two is read by everybody.
-// That also keeps the tiles of small images whole.
+// That also keeps the tiles of small images whole. Many rows give every thread chunks of its own, in which it
+// reads each weight once either way.
 bool DirectRun::SharesGroups(int threads) const {
+  constexpr int64_t kChunksPerThread = 3;
   if (threads == 1 || first_layer() || plan_.variant == Variant::kGrouped) return false;
   if (static_cast<int64_t>(plan_.oc_groups.size()) < threads) return false;
+  const int64_t rows = s_.n * rows_;
+  if (CeilDiv(rows, RowsPerTask(rows, RowBytes(), 1)) >= kChunksPerThread * threads) return false;
   const int64_t input = s_.n * in_blocks_ * kC0 * s_.plane();
   return plan_.packed_floats > input || plan_.packed_floats * kFloatBytes > kResidentWeightBytes;
 }
@@ -201,20 +205,20 @@ void DirectRun::ShareGroups(int threads) const {
   constexpr int64_t kUnitsPerThread = 8;
   const int64_t total_rows = s_.n * rows_, per_chunk = RowsPerTask(total_rows, RowBytes(), 1);
   const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
-  const int64_t parts = std::clamp<int64_t>(CeilDiv(kUnitsPerThread * threads, groups), 1, total_rows);
-  const int64_t units = groups * parts;
-  ParallelOwned(units, [&](int64_t unit) {
-    const auto g = static_cast<size_t>(unit / parts);
-    const int64_t part = unit % parts, end = total_rows * (part + 1) / parts;
-    for (int64_t row = total_rows * part / parts; row < end; row += per_chunk) {
-      const RowRange rows{row, std::min(row + per_chunk, end)};
+  for (int64_t row = 0; row < total_rows; row += per_chunk) {  // stays in L2 while all groups pass over it
+    const int64_t count = std::min(per_chunk, total_rows - row);
+    const int64_t parts = std::clamp<int64_t>(CeilDiv(kUnitsPerThread * threads, groups), 1, count);
+    ParallelOwned(groups * parts, [&](int64_t unit) {
+      const auto g = static_cast<size_t>(unit / parts);
+      const int64_t part = unit % parts;
+      const RowRange rows{row + count * part / parts, row + count * (part + 1) / parts};
       Ahead ahead;
-      if (g + 1 < plan_.oc_groups.size() && rows.end == end) ahead = {&plan_.oc_groups[g + 1], part, parts};
+      if (g + 1 < plan_.oc_groups.size()) ahead = {&plan_.oc_groups[g + 1], part, parts};
       for (size_t ph = 0; ph < plan_.phases.size(); ++ph)
         RunGroup(Tiles(ph, rows, plan_.oc_groups[g].blocks), ph, plan_.oc_groups[g], ops_.x, ahead);
       Finish(rows, g, g + 1);
-    }
-  });
+    });
+  }
 }
 
 void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) const {

@@ -16,10 +16,6 @@
 namespace opsnn::conv {
 namespace {
 
-// V and M of a chunk: beside weights that stay in L2, or most of it where the weights pass by anyway and each
-// pass costs their way from memory.
-constexpr int64_t kChunkBytes = 640 << 10, kStreamedChunkBytes = 2 << 20, kResidentWeights = 1 << 20;
-
 class WinogradRun {
  public:
   WinogradRun(const ConvPlan& plan, const ConvArgs& args)
@@ -27,7 +23,7 @@ class WinogradRun {
     const int64_t weights = points_ * s_.c * blocks_ * kC0 * static_cast<int64_t>(sizeof(float));
     const int64_t row_bytes =
         points_ * tiles_w_ * (in_blocks_ + blocks_) * kC0 * static_cast<int64_t>(sizeof(float));
-    const int64_t budget = weights <= kResidentWeights ? kChunkBytes : kStreamedChunkBytes;
+    const int64_t budget = WinogradChunkBytes(weights);
     chunk_rows_ = std::clamp<int64_t>(budget / row_bytes, 1, s_.n * tiles_h_);
     chunk_cols_ = CeilDiv(tiles_w_, CeilDiv(row_bytes, budget));
     for (int64_t c = 0; c < s_.c; c += kC0)

@@ -17,6 +17,8 @@
 #ifndef OPSNN_KERNELS_CONV_WINOGRAD_H_
 #define OPSNN_KERNELS_CONV_WINOGRAD_H_
 
+#include <algorithm>
+
 #include "kernels/conv/conv.h"
 
 namespace opsnn::conv {
@@ -38,6 +40,13 @@ WinogradMatrices MatricesOf(int m);
 void LayOutWinograd(ConvPlan* plan);
 void PackWinograd(const ConvPlan& plan, const float* w, float* packed);
 void RunWinograd(const ConvPlan& plan, const ConvArgs& args);
+
+// Bytes of transformed tiles that are worked on together. Beside weights that stay in L2 they should stay
+// there too; weights that come from memory each time should come seldom.
+inline int64_t WinogradChunkBytes(int64_t weight_bytes) {
+  constexpr int64_t kResidentWeights = 1 << 20, kInL2 = 640 << 10, kLeast = 2 << 20, kMost = 16 << 20;
+  return weight_bytes <= kResidentWeights ? kInL2 : std::clamp(weight_bytes / 4, kLeast, kMost);
+}
 
 // ---- one tile and one block of channels (winograd_transform.cc)
 

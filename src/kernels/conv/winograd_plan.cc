@@ -36,7 +36,7 @@ void TransformWeights(const double* t, const float* g, double* u) {
 constexpr double kInputCycles = 4, kOutputCycles = 3;
 // Shares of the multiply-add peak: long sums of the direct form, the short ones of the points.
 constexpr double kDirectShare = 0.93, kPointShare = 0.85;
-// Transformed weights beyond this do not stay in L2 and arrive at so many bytes a cycle.
+// Transformed weights that do not stay in L2 arrive at so many bytes a cycle.
 constexpr double kResidentBytes = 1 << 20, kStreamBytes = 4.5;
 // The direct form is kept unless the gain is at least this: its error is smaller.
 constexpr double kLeastGain = 0.12;
@@ -57,7 +57,10 @@ double WinogradCycles(const ConvShape& s, int m, double rate) {
   const double transforms =
       tiles * points * (blocks_in * kInputCycles + blocks_out * kOutputCycles) * (2 * kC0 / rate);
   const double bytes = points * static_cast<double>(s.c) * blocks_out * kC0 * sizeof(float);
-  return std::max(products, bytes > kResidentBytes ? bytes / kStreamBytes : 0.0) + transforms;
+  const double points_bytes = tiles * points * (blocks_in + blocks_out) * kC0 * sizeof(float);
+  const double passes =
+      std::ceil(points_bytes / static_cast<double>(WinogradChunkBytes(static_cast<int64_t>(bytes))));
+  return std::max(products, bytes > kResidentBytes ? passes * bytes / kStreamBytes : 0.0) + transforms;
 }
 
 }  // namespace
