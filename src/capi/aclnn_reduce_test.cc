@@ -237,6 +237,33 @@ TEST_F(Reductions, Cumsum) {
   ExpectRefused(CALL(aclnnCumsum, x, 0, ACL_INT32, ints), 161002, {"out has dtype s32"});
 }
 
+TEST_F(Reductions, CumsumV2) {
+  for (int round = 0; round < 24; ++round) {
+    const DType t = round % 2 ? DType::kF32 : DType::kS32;
+    const Dims dims = rng_.Shape(1, 4, 300);
+    const int dim = static_cast<int>(rng_.Int(0, dims.rank() - 1));
+    const bool exclusive = round & 1, reverse = round & 2;
+    RandomTensor x(t, dims, rng_, round % 3 == 1);
+    ApiTensor y(t, dims, &rng_, round % 3 == 2);
+    ASSERT_EQ(CALL(aclnnCumsumV2, x, dim, exclusive, reverse, y), 0) << aclGetRecentErrMsg();
+    std::vector<double> tolerance;
+    const auto want = Make(dims, [&](const Index& at) {
+      const int64_t here = at[static_cast<size_t>(dim)];
+      double sum = 0, size = 0;
+      Index from = at;
+      for (int64_t i = 0; i < dims[dim]; ++i) {
+        const bool counts = i == here ? !exclusive : (i < here) != reverse;
+        from[static_cast<size_t>(dim)] = i;
+        if (counts) sum += x(from), size += std::abs(x(from));
+      }
+      tolerance.push_back(IsFloat(t) ? size * static_cast<double>(dims[dim]) * 0x1p-24 : 0);
+      return sum;
+    });
+    EXPECT_EQ(Compare(y.Get(), want, tolerance), "") << Name(t) << exclusive << reverse;
+    ExpectGuards({&x, &y});
+  }
+}
+
 TEST_F(Reductions, SortAndArgsort) {
   const DType kTypes[] = {DType::kF32, DType::kF16, DType::kS32, DType::kS64, DType::kU8, DType::kBF16};
   for (int round = 0; round < 30; ++round) {

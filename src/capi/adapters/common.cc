@@ -58,21 +58,31 @@ Operand ConstantFloat(double value, DType dtype) {
   return Constant(std::move(t));
 }
 
-Result<double> NumberOf(const Call& call, const char* param) {
-  const Scalar& s = call.ScalarOf(param);
+namespace {
+
+Result<double> NumberIn(const Call& call, const char* param, const Scalar& s) {
   if (const auto v = s.ToDouble()) return *v;
   return BadValue(call, param, "a scalar of type " + AclTypeName(s.acl_dtype), "a real number");
 }
 
-Result<Operand> ConstantScalar(const Call& call, const char* param, DType dtype) {
-  const Scalar& s = call.ScalarOf(param);
-  OPSNN_ASSIGN_OR_RETURN(const double value, NumberOf(call, param));
+}  // namespace
+
+Result<double> NumberOf(const Call& call, const char* param) {
+  return NumberIn(call, param, call.ScalarOf(param));
+}
+
+Result<Operand> ConstantFrom(const Call& call, const char* param, const Scalar& s, DType dtype) {
+  OPSNN_ASSIGN_OR_RETURN(const double value, NumberIn(call, param, s));
   const auto own = DTypeFromAcl(s.acl_dtype);
   if (IsFloat(dtype) || (own && IsFloat(*own))) return ConstantFloat(value, dtype);
   auto t = std::make_shared<HostTensor>(dtype, Dims());
   const int64_t v = dtype == DType::kBool ? value != 0 : *s.ToInt();
   std::memcpy(t->data(), &v, SizeOf(dtype));  // narrower types take the low bytes, as a C cast does
   return Constant(std::move(t));
+}
+
+Result<Operand> ConstantScalar(const Call& call, const char* param, DType dtype) {
+  return ConstantFrom(call, param, call.ScalarOf(param), dtype);
 }
 
 Dims StridesOf(const op::TensorDesc& d) { return d.strides.empty() ? ContiguousStrides(d.dims) : d.strides; }
@@ -107,6 +117,12 @@ Operand BroadcastView(const Operand& o, const Dims& dims) {
 Operand WithDType(Operand o, DType t) {
   o.desc.dtype = t;
   return o;
+}
+
+Operand AsTuples(const Operand& index) {
+  Dims dims = index.desc.dims, strides = StridesOf(index.desc);
+  dims.push_back(1), strides.push_back(1);
+  return WithView(index, dims, strides);
 }
 
 std::vector<int> MoveToFront(int dim, int rank) {
@@ -175,6 +191,12 @@ Status RequireSameShape(const Call& call, const Operand& o, const Operand& other
   return RequireShape(call, o, other.desc.dims, why.c_str());
 }
 
+Status RequireIndex(const Call& call, const Operand& index) {
+  if (index.desc.dtype == DType::kS64 || index.desc.dtype == DType::kS32) return OkStatus();
+  return InvalidArgument("%s: %s has dtype %s; allowed: s64, s32", call.function().api,
+                         NameOf(call, index).c_str(), Name(index.desc.dtype));
+}
+
 Status RequireCast(const Call& call, DType from, const Operand& out) {
   if (CanCast(from, out.desc.dtype)) return OkStatus();
   return InvalidArgument("%s: %s has dtype %s; allowed: types that %s, the dtype of the result, casts to",
@@ -203,12 +225,37 @@ OpCall ProgramCall(Program program, std::vector<Operand> inputs, std::vector<Ope
   return c;
 }
 
+OpCall CallOf(const char* op, std::vector<Operand> inputs, std::vector<Operand> outputs) {
+  OpCall c;
+  c.op = op::FindOperator(op);
+  c.inputs = std::move(inputs);
+  c.outputs = std::move(outputs);
+  return c;
+}
+
+Operand Contiguously(const Operand& o, OpCall* out) {
+  if (o.desc.IsContiguous()) return o;
+  const Operand t = out->Temp(o.desc.dtype, o.desc.dims);
+  out->first.push_back(CallOf("Identity", {o}, {t}));
+  return t;
+}
+
+Status TakeAll(std::vector<OpCall> calls, OpCall* out) {
+  OpCall last = std::move(calls.back());
+  calls.pop_back();
+  for (OpCall& c : calls) out->first.push_back(std::move(c));
+  Take(std::move(last), out);
+  return OkStatus();
+}
+
 void Take(OpCall call, OpCall* out) {
   out->op = call.op;
   out->attrs = std::move(call.attrs);
   out->inputs = std::move(call.inputs);
   out->outputs = std::move(call.outputs);
   out->tail = std::move(call.tail);
+  out->converts_output = call.converts_output;
+  out->in_place = call.in_place;
 }
 
 }  // namespace opsnn::capi

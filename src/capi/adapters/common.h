@@ -27,6 +27,7 @@ Operand ConstantInt(int64_t value);                        // s64, one value in 
 Operand ConstantFloat(double value, DType dtype);          // no dims
 // The scalar parameter in a dtype, without dims; an integer scalar keeps its bits.
 Result<Operand> ConstantScalar(const Call& call, const char* param, DType dtype);
+Result<Operand> ConstantFrom(const Call& call, const char* param, const Scalar& s, DType dtype);
 Result<double> NumberOf(const Call& call, const char* param);
 
 // ---- views -----------------------------------------------------------------------------------------------
@@ -36,6 +37,7 @@ Operand Permuted(const Operand& o, const std::vector<int>& order);  // dim i of 
 Operand Reshaped(Operand o, const Dims& dims);                      // contiguous operands only
 Operand BroadcastView(const Operand& o, const Dims& dims);          // o must broadcast to dims
 Operand WithDType(Operand o, DType t);                              // converted on the way
+Operand AsTuples(const Operand& index);                             // [d..] as [d.., 1]
 std::vector<int> MoveToFront(int dim, int rank);                    // an order for Permuted
 // 0-d tensors are treated as those of one element in one dim.
 Operand AtLeast1d(const Operand& o);
@@ -49,6 +51,7 @@ Status RequireRank(const Call& call, const Operand& o, int lowest, int highest);
 Status RequireDType(const Call& call, const Operand& o, DType want, const char* whose);
 Status RequireShape(const Call& call, const Operand& o, const Dims& want, const char* why);
 Status RequireSameShape(const Call& call, const Operand& o, const Operand& other);
+Status RequireIndex(const Call& call, const Operand& index);  // s64 or s32
 Status RequireCast(const Call& call, DType from, const Operand& out);
 // aclDataType parameter that must be one of ours.
 Result<DType> DTypeParam(const Call& call, const char* param);
@@ -63,6 +66,23 @@ OpCall ProgramCall(Program program, std::vector<Operand> inputs, std::vector<Ope
                    int row_rank = 0);
 // Makes `call` the last step of `out`; what `out` runs first stays.
 void Take(OpCall call, OpCall* out);
+// The last becomes `out`, the others run before it. There must be one.
+Status TakeAll(std::vector<OpCall> calls, OpCall* out);
+
+// The call of an operator without attributes.
+OpCall CallOf(const char* op, std::vector<Operand> inputs, std::vector<Operand> outputs);
+// o itself where it is contiguous, or a temporary that a copy fills before.
+Operand Contiguously(const Operand& o, OpCall* out);
+
+// ---- calls of several adapters ----------------------------------------------------------------------------
+// The shape after a reduction over dims; none means all.
+Dims ReducedDims(const Dims& x, const std::vector<int64_t>& dims, bool keep);
+// y = op over dims of self, read as `as`; the result is stored in the type of y.
+void Reduce(const char* op, const Operand& self, DType as, const Operand& y, const std::vector<int64_t>& dims,
+            bool keep, OpCall* c);
+// y = (sum of |x|^p)^(1/p) over dims; y has the shape of the result. Temporaries are those of `out`.
+void AppendNorm(const Operand& x, double p, const std::vector<int64_t>& dims, bool keep, const Operand& y,
+                OpCall* out, std::vector<OpCall>* calls);
 
 }  // namespace opsnn::capi
 

@@ -40,56 +40,53 @@ Result<Operand> Gamma(const Call& call, const Operand& x) {
                          NameOf(call, x).c_str(), ToString(dims).c_str());
 }
 
+// What an RMS function gives: y, perhaps once more in another type, the factor, the sum.
+struct RmsResults {
+  Operand y, y2, rstd, sum;
+  double gamma_offset = 0;  // added to gamma
+};
+
 // x (+ x2), gamma -> y, the reciprocal root of the mean square, and the sum, as far as they are wanted.
-Program RmsProgram(double eps, bool add, bool rstd, bool sum) {
+Program RmsProgram(double eps, bool add, const RmsResults& to) {
   ProgramBuilder b;
   SlotId x = b.Input();
   const SlotId x2 = add ? b.Input() : kNoSlot;
-  const SlotId gamma = b.Input();
+  SlotId gamma = b.Input();
+  if (to.gamma_offset != 0) gamma = b.Unary(StageOp::kAffine, gamma, 1, to.gamma_offset);
   if (add) x = b.Binary(StageOp::kAdd, x, x2);
   const SlotId mean = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, x));
   const SlotId scale = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, mean, 1, eps));
-  b.Output(b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, x, scale), gamma));
-  if (rstd) b.Output(scale);
-  if (sum) b.Output(x);
+  const SlotId y = b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, x, scale), gamma);
+  b.Output(y);
+  if (to.y2.given()) b.Output(y);
+  if (to.rstd.given()) b.Output(scale);
+  if (to.sum.given()) b.Output(x);
   return std::move(b).Build();
 }
 
-Status BindRms(const Call& call, std::vector<Operand> inputs, OpCall* out) {
-  const Operand x = inputs[0], y = Arg(call, "yOut"), rstd = Arg(call, "rstdOut");
+Status BindRms(const Call& call, std::vector<Operand> inputs, const RmsResults& to, OpCall* out) {
+  const Operand x = inputs[0];
   const bool add = inputs.size() > 1;
-  const Operand sum = add ? Arg(call, "xOut") : Operand{};
   OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 1, kMaxRank));
   OPSNN_RETURN_IF_ERROR(RequireEpsilon(call, "epsilon"));
-  for (const Operand* o : {&y, &sum}) {
-    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, "the input"));
+  for (const Operand* o : {&to.y, &to.y2, &to.sum}) {
+    const DType type = o == &to.y && to.y2.given() ? DType::kF32 : x.desc.dtype;
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, type, "the input"));
     if (o->given()) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, *o, x));
   }
   OPSNN_ASSIGN_OR_RETURN(const Operand gamma, Gamma(call, x));
   const int rows = gamma.desc.dims.rank();
   Dims kept = x.desc.dims;
   for (int i = kept.rank() - rows; i < kept.rank(); ++i) kept[i] = 1;
-  OPSNN_RETURN_IF_ERROR(RequireShape(call, rstd, kept, "with the normalised dims as 1"));
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, to.rstd, kept, "with the normalised dims as 1"));
   inputs.push_back(gamma);
-  std::vector<Operand> outputs = {y};
-  if (rstd.given()) outputs.push_back(rstd);
-  if (sum.given()) outputs.push_back(sum);
-  Take(ProgramCall(RmsProgram(call.Double("epsilon"), add, rstd.given(), sum.given()), std::move(inputs),
-                   std::move(outputs), rows),
+  std::vector<Operand> outputs = {to.y};
+  for (const Operand* o : {&to.y2, &to.rstd, &to.sum}) {
+    if (o->given()) outputs.push_back(*o);
+  }
+  Take(ProgramCall(RmsProgram(call.Double("epsilon"), add, to), std::move(inputs), std::move(outputs), rows),
        out);
   return OkStatus();
-}
-
-// A contiguous operand with the same elements: o itself, or a temporary that a copy fills before.
-Operand Contiguously(const Operand& o, OpCall* out) {
-  if (o.desc.IsContiguous()) return o;
-  const Operand t = out->Temp(o.desc.dtype, o.desc.dims);
-  OpCall copy;
-  copy.op = op::FindOperator("Identity");
-  copy.inputs = {o};
-  copy.outputs = {t};
-  out->first.push_back(std::move(copy));
-  return t;
 }
 
 // A per-channel tensor as [C, 1, 1] in front of the rows of a channel.
@@ -107,45 +104,83 @@ Status RequireChannels(const Call& call, const char* param, int64_t channels) {
 Status Adapt_RmsNorm(const Call& call, OpCall& out) {
   const Operand x = Arg(call, "x"), gamma = Arg(call, "gamma");
   if (gamma.desc.dtype != DType::kF32) OPSNN_RETURN_IF_ERROR(RequireDType(call, gamma, x.desc.dtype, "x"));
-  return BindRms(call, {x}, &out);
+  RmsResults to{Arg(call, "yOut"), {}, Arg(call, "rstdOut"), {}};
+  if (std::string_view(call.function().api) == "aclnnGemmaRmsNorm") to.gamma_offset = 1;
+  return BindRms(call, {x}, to, &out);
 }
 
 Status Adapt_AddRmsNorm(const Call& call, OpCall& out) {
-  const Operand x1 = Arg(call, "x1"), x2 = Arg(call, "x2");
+  const Operand x1 = Arg(call, {"x1", "x1Ref"}), x2 = Arg(call, {"x2", "x2Ref"});
   OPSNN_RETURN_IF_ERROR(RequireDType(call, x2, x1.desc.dtype, "x1"));
   OPSNN_RETURN_IF_ERROR(RequireDType(call, Arg(call, "gamma"), x1.desc.dtype, "x1"));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, x2, x1));
-  if (call.Given("rstdOut") && !call.Given("xOut")) {
+  RmsResults to;
+  to.rstd = Arg(call, "rstdOut");
+  if (call.function().Find("x1Ref") >= 0) {  // in place: the result and the sum
+    to.y = x1, to.sum = x2;
+    return BindRms(call, {x1, x2}, to, &out);
+  }
+  to.sum = Arg(call, "xOut");
+  to.y = Arg(call, {"yOut", "y1Out"});
+  if (call.function().Find("y2Out") >= 0) to.y2 = Arg(call, "y2Out");
+  if (to.rstd.given() && !to.sum.given()) {
     return Errorf(Code::kNull, "%s: xOut is null; it is required where rstdOut is given",
                   call.function().api);
   }
-  return BindRms(call, {x1, x2}, &out);
+  return BindRms(call, {x1, x2}, to, &out);
 }
 
+namespace {
+
+// y * sigmoid(scale * y) behind a group normalisation; 0: nothing.
+double SwishScale(const Call& call) {
+  const OpsnnFunction& f = call.function();
+  if (f.Find("activateSwish") >= 0) return call.Int("activateSwish") != 0 ? call.Double("swishScale") : 0;
+  if (f.Find("activateSilu") >= 0) return call.Int("activateSilu") != 0 ? 1 : 0;
+  return std::string_view(f.api) == "aclnnGroupNormSilu" ? 1 : 0;
+}
+
+Status CheckGroupSizes(const Call& call, const Operand& x, int64_t pixels, const char* group) {
+  const Dims& dims = x.desc.dims;
+  if (call.function().Find("HxW") >= 0) {
+    const int64_t n = call.Int("N"), c = call.Int("C"), s = call.Int("HxW");
+    if (n != dims[0] || c != dims[1] || s != pixels) {
+      return InvalidArgument(
+          "%s: N, C and HxW are %lld, %lld and %lld; allowed: %lld, %lld and %lld, as %s of "
+          "shape %s has",
+          call.function().api, ll{n}, ll{c}, ll{s}, ll{dims[0]}, ll{dims[1]}, ll{pixels},
+          NameOf(call, x).c_str(), ToString(dims).c_str());
+    }
+  }
+  const int64_t groups = call.Int(group);
+  if (groups < 1 || dims[1] % groups != 0) {
+    return BadValue(call, group, std::to_string(groups),
+                    StrFormat("divisors of %lld, which is C", ll{dims[1]}));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
 Status Adapt_GroupNorm(const Call& call, OpCall& out) {
-  const char* api = call.function().api;
-  const Operand x = Arg(call, "self"), y = Arg(call, "out");
+  const Operand x = Arg(call, {"self", "x"}), y = Arg(call, {"out", "yOut"});
   const Dims& dims = x.desc.dims;
   OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
-  const int64_t n = call.Int("N"), c = call.Int("C"), s = call.Int("HxW"), groups = call.Int("group");
-  int64_t spatial = 1;
-  for (int i = 2; i < dims.rank(); ++i) spatial *= dims[i];
-  if (n != dims[0] || c != dims[1] || s != spatial) {
-    return InvalidArgument(
-        "%s: N, C and HxW are %lld, %lld and %lld; allowed: %lld, %lld and %lld, as self of "
-        "shape %s has",
-        api, ll{n}, ll{c}, ll{s}, ll{dims[0]}, ll{dims[1]}, ll{spatial}, ToString(dims).c_str());
-  }
-  if (groups < 1 || c % groups != 0) {
-    return BadValue(call, "group", std::to_string(groups), StrFormat("divisors of %lld, which is C", ll{c}));
-  }
+  int64_t s = 1;
+  for (int i = 2; i < dims.rank(); ++i) s *= dims[i];
+  const char* group = FirstOf(call, {"group", "numGroups"});
+  OPSNN_RETURN_IF_ERROR(CheckGroupSizes(call, x, s, group));
+  const int64_t n = dims[0], c = dims[1], groups = call.Int(group);
   const double eps = call.Double("eps");
   if (!(eps > 0)) return BadValue(call, "eps", StrFormat("%g", eps), "above 0");
   const Operand mean = Arg(call, "meanOut"), rstd = Arg(call, "rstdOut");
   const Operand gamma = Arg(call, "gamma"), beta = Arg(call, "beta");
-  for (const Operand* o : {&y, &mean, &rstd, &gamma, &beta}) {
-    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, "self"));
+  const bool plain = call.function().Find("HxW") >= 0;  // the others take f32 parameters as well
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, NameOf(call, x).c_str()));
+  for (const Operand* o : {&mean, &rstd, &gamma, &beta}) {
+    if (!plain && o->desc.dtype == DType::kF32) continue;
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, NameOf(call, x).c_str()));
   }
   for (const char* p : {"gamma", "beta"}) OPSNN_RETURN_IF_ERROR(RequireChannels(call, p, c));
   for (const Operand* o : {&mean, &rstd}) {
@@ -165,8 +200,14 @@ Status Adapt_GroupNorm(const Call& call, OpCall& out) {
   const SlotId in = b.Input(), scale = b.Input(), shift = b.Input();
   const auto [average, d, variance] = AddRowMoments(b, in);
   const SlotId factor = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, variance, 1, eps));
-  b.Output(
-      b.Binary(StageOp::kAdd, b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, d, factor), scale), shift));
+  SlotId z =
+      b.Binary(StageOp::kAdd, b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, d, factor), scale), shift);
+  if (const double swish = SwishScale(call); swish == 1) {
+    z = b.Unary(StageOp::kSilu, z);
+  } else if (swish != 0) {
+    z = b.Binary(StageOp::kMul, z, b.Unary(StageOp::kSigmoid, b.Unary(StageOp::kAffine, z, swish, 0)));
+  }
+  b.Output(z);
   b.Output(average);
   b.Output(factor);
   const Operand from = Contiguously(x, &out);

@@ -17,6 +17,19 @@ void SetAxes(const std::vector<int64_t>& dims, bool keep, OpCall* c) {
   c->attrs.Set("keepdims", int64_t{keep});
 }
 
+bool IsNarrow(DType t) { return t == DType::kS8 || t == DType::kU8 || t == DType::kS16 || t == DType::kBool; }
+
+// The type to read `self` in so that the sum is one of `want`: its own where that computes as precisely.
+DType SummedAs(DType self, DType want) {
+  if (IsFloat(self) && IsFloat(want)) {
+    const DType both = op::PromoteTypes(self, want);
+    return ComputeTypeOf(self) == ComputeTypeOf(both) ? self : both;
+  }
+  return IsNarrow(want) ? DType::kS32 : want;
+}
+
+}  // namespace
+
 Dims ReducedDims(const Dims& x, const std::vector<int64_t>& dims, bool keep) {
   std::vector<bool> reduced(kMaxRank, dims.empty());
   for (int64_t d : dims) reduced[d] = true;
@@ -31,18 +44,6 @@ Dims ReducedDims(const Dims& x, const std::vector<int64_t>& dims, bool keep) {
   return y;
 }
 
-bool IsNarrow(DType t) { return t == DType::kS8 || t == DType::kU8 || t == DType::kS16 || t == DType::kBool; }
-
-// The type to read `self` in so that the sum is one of `want`: its own where that computes as precisely.
-DType SummedAs(DType self, DType want) {
-  if (IsFloat(self) && IsFloat(want)) {
-    const DType both = op::PromoteTypes(self, want);
-    return ComputeTypeOf(self) == ComputeTypeOf(both) ? self : both;
-  }
-  return IsNarrow(want) ? DType::kS32 : want;
-}
-
-// y = op over self, read as `as`; the result is stored in the type of y.
 void Reduce(const char* op, const Operand& self, DType as, const Operand& y, const std::vector<int64_t>& dims,
             bool keep, OpCall* c) {
   c->op = op::FindOperator(op);
@@ -52,7 +53,41 @@ void Reduce(const char* op, const Operand& self, DType as, const Operand& y, con
   SetAxes(dims, keep && self.desc.dims.rank() > 0, c);
 }
 
-}  // namespace
+void AppendNorm(const Operand& x, double p, const std::vector<int64_t>& dims, bool keep, const Operand& y,
+                OpCall* out, std::vector<OpCall>* calls) {
+  OpCall last;
+  if (p == 1 || p == 2) {
+    Reduce(p == 1 ? "ReduceL1" : "ReduceL2", x, x.desc.dtype, y, dims, keep, &last);
+    calls->push_back(std::move(last));
+    return;
+  }
+  // |x|^p (|x| for the infinite ones, x != 0 for 0) in f32 or f64, reduced, and brought back.
+  const DType wide = x.desc.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  const ComputeType type = ComputeTypeOf(wide);
+  ProgramBuilder b;
+  const SlotId in = b.Input(type), magnitude = b.Unary(StageOp::kAbs, in);
+  if (std::isinf(p)) {
+    b.Output(magnitude);
+  } else if (p == 0) {
+    b.Output(b.Binary(StageOp::kGreater, magnitude, b.Const(0, type)));
+  } else {
+    b.Output(b.Binary(StageOp::kPow, magnitude, b.Const(p, type)));
+  }
+  const Operand powers = out->Temp(wide, x.desc.dims);
+  calls->push_back(ProgramCall(std::move(b).Build(), {x}, {powers}));
+  if (std::isinf(p) || p == 0) {
+    Reduce(p == 0 ? "ReduceSum" : p > 0 ? "ReduceMax" : "ReduceMin", powers, wide, y, dims, keep, &last);
+    calls->push_back(std::move(last));
+    return;
+  }
+  const Operand sum = out->Temp(wide, ReducedDims(x.desc.dims, dims, keep));
+  Reduce("ReduceSum", powers, wide, sum, dims, keep, &last);
+  calls->push_back(std::move(last));
+  ProgramBuilder root;
+  const SlotId s = root.Input(type);
+  root.Output(root.Binary(StageOp::kPow, s, root.Const(1 / p, type)));
+  calls->push_back(ProgramCall(std::move(root).Build(), {sum}, {y}));
+}
 
 Status Adapt_Reduce(const Call& call, OpCall& out) {
   const bool mean = std::string_view(call.function().api) == "aclnnMean";
@@ -86,38 +121,9 @@ Status Adapt_Norm(const Call& call, OpCall& out) {
   OPSNN_ASSIGN_OR_RETURN(const auto dims, DimsOf(call, "dim", self.desc.dims.rank()));
   const Dims want = ReducedDims(self.desc.dims, dims, keep);
   OPSNN_RETURN_IF_ERROR(RequireShape(call, y, want, "the shape of the result"));
-  if (p == 1 || p == 2) {
-    Reduce(p == 1 ? "ReduceL1" : "ReduceL2", self, self.desc.dtype, y, dims, keep, &out);
-    return OkStatus();
-  }
-  // |x|^p (|x| for the infinite ones, x != 0 for 0) in f32 or f64, reduced, and brought back.
-  const DType wide = self.desc.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-  const ComputeType type = ComputeTypeOf(wide);
-  ProgramBuilder b;
-  const SlotId x = b.Input(type), magnitude = b.Unary(StageOp::kAbs, x);
-  if (std::isinf(p)) {
-    b.Output(magnitude);
-  } else if (p == 0) {
-    b.Output(b.Binary(StageOp::kGreater, magnitude, b.Const(0, type)));
-  } else {
-    b.Output(b.Binary(StageOp::kPow, magnitude, b.Const(p, type)));
-  }
-  const Operand powers = out.Temp(wide, self.desc.dims);
-  out.first.push_back(ProgramCall(std::move(b).Build(), {self}, {powers}));
-  if (std::isinf(p) || p == 0) {
-    Reduce(p == 0 ? "ReduceSum" : p > 0 ? "ReduceMax" : "ReduceMin", powers, wide, y, dims, keep, &out);
-    return OkStatus();
-  }
-  const Operand sum = out.Temp(wide, want);
-  OpCall reduce;
-  Reduce("ReduceSum", powers, wide, sum, dims, keep, &reduce);
-  out.first.push_back(std::move(reduce));
-  ProgramBuilder root;
-  const SlotId s = root.Input(type);
-  root.Output(root.Binary(StageOp::kPow, s, root.Const(1 / p, type)));
-  OpCall last = ProgramCall(std::move(root).Build(), {sum}, {y});
-  Take(std::move(last), &out);
-  return OkStatus();
+  std::vector<OpCall> calls;
+  AppendNorm(self, p, dims, keep, y, &out, &calls);
+  return TakeAll(std::move(calls), &out);
 }
 
 Status Adapt_ArgMax(const Call& call, OpCall& out) {
@@ -141,9 +147,15 @@ Status Adapt_ArgMax(const Call& call, OpCall& out) {
 Status Adapt_Cumsum(const Call& call, OpCall& out) {
   const Operand self = Arg(call, "self"), y = Arg(call, "out");
   OPSNN_ASSIGN_OR_RETURN(const int dim, DimOf(call, "dim", call.Int("dim"), self.desc.dims.rank()));
-  OPSNN_ASSIGN_OR_RETURN(const DType dtype, DTypeParam(call, "dtype"));
-  if (dtype != y.desc.dtype) {
-    return BadValue(call, "dtype", Name(dtype), StrFormat("%s, the dtype of out", Name(y.desc.dtype)));
+  const DType dtype = y.desc.dtype;
+  if (call.function().Find("dtype") >= 0) {
+    OPSNN_ASSIGN_OR_RETURN(const DType asked, DTypeParam(call, "dtype"));
+    if (asked != dtype) {
+      return BadValue(call, "dtype", Name(asked), StrFormat("%s, the dtype of out", Name(dtype)));
+    }
+  } else {
+    out.attrs.Set("exclusive", int64_t{call.Int("exclusive") != 0});
+    out.attrs.Set("reverse", int64_t{call.Int("reverse") != 0});
   }
   OPSNN_RETURN_IF_ERROR(RequireCast(call, self.desc.dtype, y));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, self));

@@ -1,0 +1,259 @@
+// Max pools that say where their values come from, the way back, and unpooling. Positions count inside one
+// plane: y * W + x, or (z * H + y) * W + x.
+#include <algorithm>
+
+#include "capi/adapters/common.h"
+
+namespace opsnn::capi {
+namespace {
+
+using ll = long long;
+
+int AxesOf(const Call& call) {
+  return std::string_view(call.function().api).find("3d") != std::string_view::npos ? 3 : 2;
+}
+
+// Without a batch: a batch of one.
+Operand WithBatch(const Operand& o, int axes) {
+  if (o.desc.dims.rank() == axes + 2) return o;
+  Dims dims = o.desc.dims, strides = StridesOf(o.desc);
+  dims.insert(0, 1), strides.insert(0, 0);
+  return WithView(o, dims, strides);
+}
+
+int64_t PlaneSize(const Dims& dims, int axes) {
+  int64_t n = 1;
+  for (int i = dims.rank() - axes; i < dims.rank(); ++i) n *= dims[i];
+  return n;
+}
+
+// Contiguous [planes, elements] of o; a temporary that is stored in y at the end where y is strided.
+Dims Planes(const Operand& o, int axes) {
+  const int64_t size = PlaneSize(o.desc.dims, axes);
+  int64_t planes = 1;
+  for (int i = 0; i < o.desc.dims.rank() - axes; ++i) planes *= o.desc.dims[i];
+  return {planes, size};
+}
+
+Status RequireIndices(const Call& call, const Operand& indices, const Operand& like) {
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, indices, like));
+  if (indices.desc.dtype == DType::kS64 || indices.desc.dtype == DType::kS32) return OkStatus();
+  return InvalidArgument("%s: %s has dtype %s; allowed: s64, s32", call.function().api,
+                         NameOf(call, indices).c_str(), Name(indices.desc.dtype));
+}
+
+// The leading dims of two images are the same.
+Status RequireSamePlanes(const Call& call, const Operand& a, const Operand& b, int axes) {
+  const int rank = b.desc.dims.rank();
+  bool same = a.desc.dims.rank() == rank;
+  for (int i = 0; same && i < rank - axes; ++i) same = a.desc.dims[i] == b.desc.dims[i];
+  if (same) return OkStatus();
+  return InvalidArgument("%s: %s has shape %s; allowed: the planes of %s, whose shape is %s",
+                         call.function().api, NameOf(call, a).c_str(), ToString(a.desc.dims).c_str(),
+                         NameOf(call, b).c_str(), ToString(b.desc.dims).c_str());
+}
+
+// y = zeros with the values at their positions; values that meet add up, in f32 for halves, or replace.
+Status BindScatterPlanes(const Operand& values, const Operand& indices, const Operand& y, int axes, bool add,
+                         OpCall* out) {
+  const DType as = add && IsHalf(y.desc.dtype) ? DType::kF32 : y.desc.dtype;
+  const Dims flat = Planes(y, axes);
+  const Operand from = Reshaped(Contiguously(values, out), Planes(values, axes));
+  const Operand at = Reshaped(Contiguously(indices, out), Planes(indices, axes));
+  const Operand to = y.desc.IsContiguous() ? y : out->Temp(y.desc.dtype, y.desc.dims);
+  OpCall scatter =
+      CallOf("ScatterElements", {BroadcastView(ConstantFloat(0, as), flat), at, WithDType(from, as)},
+             {WithDType(Reshaped(to, flat), as)});
+  scatter.attrs.Set("axis", int64_t{1});
+  if (add) scatter.attrs.Set("reduction", std::string("add"));
+  if (to.temp < 0) {
+    Take(std::move(scatter), out);
+    return OkStatus();
+  }
+  out->first.push_back(std::move(scatter));
+  Take(CallOf("Identity", {to}, {y}), out);
+  return OkStatus();
+}
+
+// axes values, one for all, or none where there is a fallback.
+Result<std::vector<int64_t>> PerAxis(const Call& call, const char* param, int axes, int64_t lowest,
+                                     const std::vector<int64_t>* fallback = nullptr) {
+  std::vector<int64_t> v = call.Ints(param);
+  if (v.empty() && fallback) return *fallback;
+  if (v.size() != 1 && v.size() != static_cast<size_t>(axes)) {
+    return InvalidArgument("%s: %s has %zu values; allowed: %s1 or %d", call.function().api, param, v.size(),
+                           fallback ? "0, " : "", axes);
+  }
+  for (int64_t k : v) {
+    constexpr int64_t kMost = int64_t{1} << 30;  // what the operator's windows take
+    if (k >= lowest && k <= kMost) continue;
+    return BadValue(call, param, "a list with " + std::to_string(k),
+                    StrFormat("%lld to %lld", ll{lowest}, ll{kMost}));
+  }
+  v.resize(static_cast<size_t>(axes), v[0]);
+  return v;
+}
+
+Status ReadWindows(const Call& call, int axes, op::Attrs* attrs) {
+  OPSNN_ASSIGN_OR_RETURN(const auto kernel, PerAxis(call, "kernelSize", axes, 1));
+  OPSNN_ASSIGN_OR_RETURN(const auto stride, PerAxis(call, "stride", axes, 1, &kernel));
+  OPSNN_ASSIGN_OR_RETURN(auto pads, PerAxis(call, "padding", axes, 0));
+  OPSNN_ASSIGN_OR_RETURN(const auto dilation, PerAxis(call, "dilation", axes, 1));
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    if (2 * pads[i] <= kernel[i]) continue;
+    return BadValue(call, "padding", "a list with " + std::to_string(pads[i]),
+                    StrFormat("at most %lld, half of the kernel", ll{kernel[i] / 2}));
+  }
+  pads.insert(pads.end(), pads.begin(), pads.end());
+  attrs->Set("kernel_shape", kernel);
+  attrs->Set("strides", stride);
+  attrs->Set("pads", pads);
+  attrs->Set("dilations", dilation);
+  attrs->Set("ceil_mode", int64_t{call.Int("ceilMode") != 0});
+  return OkStatus();
+}
+
+// Positions in the whole tensor, as the operator counts, become positions in their plane.
+OpCall LocalPositions(const Operand& whole, int64_t plane, const Operand& to) {
+  ProgramBuilder b;
+  const SlotId i = b.Input(ComputeType::kS64);
+  b.Output(b.Binary(StageOp::kMod, i, b.Const(static_cast<double>(plane), ComputeType::kS64)));
+  return ProgramCall(std::move(b).Build(), {whole}, {to});
+}
+
+}  // namespace
+
+Status Adapt_MaxPoolIndices(const Call& call, OpCall& out) {
+  const int axes = AxesOf(call);
+  const Operand self = Arg(call, "self"), result = Arg(call, "out"), indices = Arg(call, "indices");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, axes + 1, axes + 2));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, result, self.desc.dtype, "self"));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, result, self.desc.dims.rank(), self.desc.dims.rank()));
+  OPSNN_RETURN_IF_ERROR(RequireIndices(call, indices, result));
+  const Operand x = WithBatch(self, axes), y = WithBatch(result, axes), at = WithBatch(indices, axes);
+  OpCall pool = CallOf("MaxPool", {x}, {y, out.Temp(DType::kS64, y.desc.dims)});
+  OPSNN_RETURN_IF_ERROR(ReadWindows(call, axes, &pool.attrs));
+  const Operand whole = pool.outputs[1];
+  out.first.push_back(std::move(pool));
+  Take(LocalPositions(whole, std::max<int64_t>(1, PlaneSize(x.desc.dims, axes)), at), &out);
+  return OkStatus();
+}
+
+// Each output gathers its window, repeated at its end to the size of the largest; then windows do not
+// overlap.
+Status Adapt_AdaptiveMaxPool(const Call& call, OpCall& out) {
+  const int axes = AxesOf(call);
+  const Operand self = Arg(call, "self"), result = Arg(call, "outputOut"), indices = Arg(call, "indicesOut");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, axes + 1, axes + 2));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, result, self.desc.dtype, "self"));
+  OPSNN_RETURN_IF_ERROR(RequireSamePlanes(call, result, self, axes));
+  OPSNN_RETURN_IF_ERROR(RequireIndices(call, indices, result));
+  const auto& sizes = call.Ints("outputSize");
+  const Operand x = WithBatch(self, axes), y = WithBatch(result, axes), at = WithBatch(indices, axes);
+  if (static_cast<int>(sizes.size()) != axes) {
+    return InvalidArgument("%s: outputSize has %zu values; allowed: %d", call.function().api, sizes.size(),
+                           axes);
+  }
+  std::vector<std::vector<int64_t>> maps;
+  std::vector<int64_t> kernel;
+  Operand from = x;
+  for (int a = 0; a < axes; ++a) {
+    const int64_t n = x.desc.dims[2 + a], count = sizes[static_cast<size_t>(a)];
+    if (count != y.desc.dims[2 + a] || count < 0 || (n == 0 && count > 0)) {
+      return InvalidArgument(
+          "%s: outputOut has shape %s; allowed: outputSize as its last dims, self with elements",
+          call.function().api, ToString(result.desc.dims).c_str());
+    }
+    int64_t most = 1;
+    for (int64_t i = 0; i < count; ++i)
+      most = std::max(most, ((i + 1) * n + count - 1) / count - i * n / count);
+    std::vector<int64_t> map;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = i * n / count, end = ((i + 1) * n + count - 1) / count;
+      for (int64_t k = 0; k < most; ++k) map.push_back(std::min(begin + k, end - 1));
+    }
+    Dims dims = from.desc.dims;
+    dims[2 + a] = static_cast<int64_t>(map.size());
+    const Operand to = out.Temp(x.desc.dtype, dims);
+    OpCall gather = CallOf("Gather", {from, ConstantInts(map)}, {to});
+    gather.attrs.Set("axis", int64_t{2 + a});
+    out.first.push_back(std::move(gather));
+    from = to;
+    kernel.push_back(most);
+    maps.push_back(std::move(map));
+  }
+  OpCall pool = CallOf("MaxPool", {from}, {y, out.Temp(DType::kS64, y.desc.dims)});
+  pool.attrs.Set("kernel_shape", kernel);
+  pool.attrs.Set("strides", kernel);
+  const Operand whole = pool.outputs[1], local = out.Temp(DType::kS64, y.desc.dims);
+  out.first.push_back(std::move(pool));
+  const int64_t plane = PlaneSize(from.desc.dims, axes);
+  out.first.push_back(LocalPositions(whole, std::max<int64_t>(1, plane), local));
+  OPSNN_ASSIGN_OR_RETURN(const auto table, NewConstant(call, DType::kS64, {plane}));
+  for (int64_t i = 0; i < plane; ++i) {
+    int64_t rest = i, position = 0, scale = 1;
+    for (int a = axes - 1; a >= 0; --a) {
+      const auto& map = maps[static_cast<size_t>(a)];
+      const auto size = static_cast<int64_t>(map.size());
+      position += map[static_cast<size_t>(rest % size)] * scale;
+      rest /= size, scale *= x.desc.dims[2 + a];
+    }
+    table->as<int64_t>()[i] = position;
+  }
+  Take(CallOf("Gather", {Constant(table), local}, {WithDType(at, DType::kS64)}), &out);
+  out.attrs.Set("axis", int64_t{0});
+  return OkStatus();
+}
+
+Status Adapt_MaxPoolGrad(const Call& call, OpCall& out) {
+  const int axes = AxesOf(call);
+  const Operand grad = Arg(call, "gradOutput"), self = Arg(call, "self"), indices = Arg(call, "indices");
+  const Operand y = Arg(call, "gradInput");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, axes + 1, axes + 2));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, self));
+  OPSNN_RETURN_IF_ERROR(RequireSamePlanes(call, grad, self, axes));
+  OPSNN_RETURN_IF_ERROR(RequireIndices(call, indices, grad));
+  for (const Operand* o : {&self, &y})
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, grad.desc.dtype, "gradOutput"));
+  if (call.function().Find("kernelSize") >= 0) {
+    op::Attrs unused;  // only their values are checked: the positions say all
+    OPSNN_RETURN_IF_ERROR(ReadWindows(call, axes, &unused));
+  }
+  return BindScatterPlanes(grad, indices, y, axes, true, &out);
+}
+
+Status Adapt_MaxUnpool(const Call& call, OpCall& out) {
+  const int axes = AxesOf(call);
+  const bool gradient = call.function().Find("gradOutput") >= 0;
+  const Operand self = Arg(call, "self"), indices = Arg(call, "indices");
+  const Operand big = gradient ? Arg(call, "gradOutput") : Arg(call, {"out", "outRef"});
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, axes + 1, axes + 2));
+  OPSNN_RETURN_IF_ERROR(RequireIndices(call, indices, self));
+  OPSNN_RETURN_IF_ERROR(RequireSamePlanes(call, big, self, axes));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, big, self.desc.dtype, "self"));
+  const auto& sizes = call.Ints("outputSize");
+  for (int a = 0; a < axes; ++a) {
+    const int64_t size = big.desc.dims[big.desc.dims.rank() - axes + a];
+    if (static_cast<int>(sizes.size()) == axes && sizes[static_cast<size_t>(a)] == size) continue;
+    return BadValue(call, "outputSize", ToString(Dims(std::span<const int64_t>(sizes))),
+                    "the last dims of " + NameOf(call, big) + ", whose shape is " + ToString(big.desc.dims));
+  }
+  if (!gradient) return BindScatterPlanes(self, indices, big, axes, false, &out);
+  const Operand y = Arg(call, "out");
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, self));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, self.desc.dtype, "self"));
+  const Operand from = Reshaped(Contiguously(big, &out), Planes(big, axes));
+  const Operand at = Reshaped(Contiguously(indices, &out), Planes(indices, axes));
+  const Operand to = y.desc.IsContiguous() ? y : out.Temp(y.desc.dtype, y.desc.dims);
+  OpCall gather = CallOf("GatherElements", {from, at}, {Reshaped(to, Planes(y, axes))});
+  gather.attrs.Set("axis", int64_t{1});
+  if (to.temp < 0) {
+    Take(std::move(gather), &out);
+    return OkStatus();
+  }
+  out.first.push_back(std::move(gather));
+  Take(CallOf("Identity", {to}, {y}), &out);
+  return OkStatus();
+}
+
+}  // namespace opsnn::capi

@@ -1,0 +1,318 @@
+// Normalisations of rows with something before or behind: sums, adaptive scales, masked softmax. One row
+// program each.
+#include "capi/adapters/formula_call.h"
+
+namespace opsnn::capi {
+namespace {
+
+// gamma's dims must be the last of x; how many they are.
+Result<int> RowsOf(const Call& call, const Operand& x, const Operand& gamma) {
+  const Dims &dims = x.desc.dims, &g = gamma.desc.dims;
+  const int lead = dims.rank() - g.rank();
+  bool same = lead >= 0 && g.rank() > 0;
+  for (int i = 0; same && i < g.rank(); ++i) same = g[i] == dims[lead + i];
+  if (same) return g.rank();
+  return InvalidArgument("%s: %s has shape %s; allowed: the last dims of %s, whose shape is %s",
+                         call.function().api, NameOf(call, gamma).c_str(), ToString(g).c_str(),
+                         NameOf(call, x).c_str(), ToString(dims).c_str());
+}
+
+Dims KeptDims(const Operand& x, int rows) {
+  Dims kept = x.desc.dims;
+  for (int i = kept.rank() - rows; i < kept.rank(); ++i) kept[i] = 1;
+  return kept;
+}
+
+Status RequireStatistics(const Call& call, std::initializer_list<const Operand*> statistics,
+                         const Dims& kept) {
+  for (const Operand* o : statistics) {
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, kept, "with the normalised dims as 1"));
+  }
+  return OkStatus();
+}
+
+struct Normalised {
+  Term y, mean, rstd;
+};
+Normalised LayerNormOf(ProgramBuilder& b, Formula& f, Term x, double eps) {
+  const RowMoments m = AddRowMoments(b, x.slot);
+  const Term rstd = Rsqrt(Plus({&f, m.variance}, eps));
+  return {Term{&f, m.centred} * rstd, {&f, m.mean}, rstd};
+}
+
+Status RequireEpsilon(const Call& call, const char* param) {
+  const double eps = call.Double(param);
+  return eps >= 0 ? OkStatus() : BadValue(call, param, StrFormat("%g", eps), "0 or more");
+}
+
+// A sum of two tensors, normalised: what AddLayerNorm and DeepNorm share. bias may be absent.
+Status BindSumNorm(const Call& call, const Operand& x, const Operand& other, double alpha,
+                   const Operand& bias, const Operand& sum, OpCall* out) {
+  const Operand gamma = Arg(call, "gamma"), beta = Arg(call, "beta");
+  const Operand y = Arg(call, "yOut"), mean = Arg(call, "meanOut"), rstd = Arg(call, "rstdOut");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 1, kMaxRank));
+  OPSNN_RETURN_IF_ERROR(RequireEpsilon(call, "epsilon"));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, other, x));
+  OPSNN_ASSIGN_OR_RETURN(const int rows, RowsOf(call, x, gamma));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, beta, gamma));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  if (sum.given()) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, sum, x));
+  OPSNN_RETURN_IF_ERROR(RequireStatistics(call, {&mean, &rstd}, KeptDims(x, rows)));
+  if (bias.given() && !(bias.desc.dims == x.desc.dims))
+    OPSNN_RETURN_IF_ERROR(RequireSameShape(call, bias, gamma));
+  const double eps = call.Double("epsilon");
+  std::vector<Operand> inputs = {x, other, gamma, beta}, outputs = {y, mean, rstd};
+  if (bias.given()) inputs.push_back(bias);
+  if (sum.given()) outputs.push_back(sum);
+  Take(FormulaCall(std::move(inputs), std::move(outputs), rows,
+                   [&](ProgramBuilder& b, Formula& f) {
+                     const Term first = alpha == 1 ? f.In(0) : f.In(0) * alpha;
+                     Term s = first + f.In(1);
+                     if (bias.given()) s = s + f.In(4);
+                     const Normalised n = LayerNormOf(b, f, s, eps);
+                     std::vector<Term> results = {n.y * f.In(2) + f.In(3), n.mean, n.rstd};
+                     if (sum.given()) results.push_back(s);
+                     return results;
+                   }),
+       out);
+  return OkStatus();
+}
+
+// [B.., H] as [B.., 1, H] in front of x of [B.., S, H].
+Result<Operand> PerSequence(const Call& call, const char* param, const Operand& x) {
+  const Operand o = Arg(call, param);
+  const Dims& dims = x.desc.dims;
+  Dims with = dims, without;
+  with[dims.rank() - 2] = 1;
+  for (int i = 0; i < dims.rank(); ++i) {
+    if (i != dims.rank() - 2) without.push_back(dims[i]);
+  }
+  if (o.desc.dims == with) return o;
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, o, without, "that of the tensor without its sequence dim"));
+  Dims strides = StridesOf(o.desc);
+  strides.insert(strides.rank() - 1, 0);
+  return WithView(o, with, strides);
+}
+
+}  // namespace
+
+Status Adapt_AddLayerNorm(const Call& call, OpCall& out) {
+  const Operand sum = call.Int("additionalOutput") != 0 ? Arg(call, "xOut") : Operand{};
+  return BindSumNorm(call, Arg(call, "x1"), Arg(call, "x2"), 1, Arg(call, "biasOptional"), sum, &out);
+}
+
+Status Adapt_DeepNorm(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "x");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
+  for (const char* p : {"gx", "gamma", "beta", "yOut"}) {
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, Arg(call, p), x.desc.dtype, "x"));
+  }
+  return BindSumNorm(call, x, Arg(call, "gx"), call.Double("alpha"), {}, {}, &out);
+}
+
+Status Adapt_AdaLayerNorm(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "x"), y = Arg(call, "out");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
+  OPSNN_RETURN_IF_ERROR(RequireEpsilon(call, "epsilon"));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, "x"));
+  OPSNN_ASSIGN_OR_RETURN(const Operand scale, PerSequence(call, "scale", x));
+  OPSNN_ASSIGN_OR_RETURN(const Operand shift, PerSequence(call, "shift", x));
+  const Operand weight = Arg(call, "weightOptional"), bias = Arg(call, "biasOptional");
+  for (const Operand* o : {&scale, &shift}) OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, "x"));
+  for (const Operand* o : {&weight, &bias}) {
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, {x.desc.dims.back()}, "the last dim of x"));
+  }
+  std::vector<Operand> inputs = {x, scale, shift}, outputs = {y};
+  for (const Operand* o : {&weight, &bias}) {
+    if (o->given()) inputs.push_back(*o);
+  }
+  const bool statistics = call.function().Find("meanOutOptional") >= 0;
+  const Operand mean = statistics ? Arg(call, "meanOutOptional") : Operand{};
+  const Operand rstd = statistics ? Arg(call, "rstdOutOptional") : Operand{};
+  OPSNN_RETURN_IF_ERROR(RequireStatistics(call, {&mean, &rstd}, KeptDims(x, 1)));
+  for (const Operand* o : {&mean, &rstd}) {
+    if (o->given()) outputs.push_back(*o);
+  }
+  const double eps = call.Double("epsilon");
+  Take(FormulaCall(std::move(inputs), std::move(outputs), 1,
+                   [&](ProgramBuilder& b, Formula& f) {
+                     const Normalised n = LayerNormOf(b, f, f.In(0), eps);
+                     size_t next = 3;
+                     Term z = n.y;
+                     if (weight.given()) z = z * f.In(next++);
+                     if (bias.given()) z = z + f.In(next);
+                     std::vector<Term> results = {z * (f.In(1) + 1.0) + f.In(2)};
+                     if (mean.given()) results.push_back(n.mean);
+                     if (rstd.given()) results.push_back(n.rstd);
+                     return results;
+                   }),
+       &out);
+  return OkStatus();
+}
+
+Status Adapt_InstanceNorm(const Call& call, OpCall& out) {
+  Operand x = Arg(call, "x"), y = Arg(call, "y"), mean = Arg(call, "mean"), variance = Arg(call, "variance");
+  const Operand gamma = Arg(call, "gamma"), beta = Arg(call, "beta");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 4, 4));
+  OPSNN_RETURN_IF_ERROR(RequireEpsilon(call, "eps"));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  for (const Operand* o : std::initializer_list<const Operand*>{&gamma, &beta, &y, &mean, &variance})
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, "x"));
+  const auto* text = static_cast<const char*>(call.arguments()[call.Index("dataFormat")].raw.p);
+  const std::string_view format = text ? text : "";
+  if (format != "NCHW" && format != "NHWC") {
+    return BadValue(call, "dataFormat", "\"" + std::string(format) + "\"", "NCHW or NHWC");
+  }
+  Dims kept = x.desc.dims;
+  for (int i : {1, 2, 3}) {
+    if (i != (format == "NHWC" ? 3 : 1)) kept[i] = 1;
+  }
+  OPSNN_RETURN_IF_ERROR(RequireStatistics(call, {&mean, &variance}, kept));
+  if (format == "NHWC") {
+    const std::vector<int> order = {0, 3, 1, 2};
+    x = Permuted(x, order), y = Permuted(y, order);
+    mean = Permuted(mean, order), variance = Permuted(variance, order);
+  }
+  const int64_t channels = x.desc.dims[1];
+  auto per_channel = [&](const Operand& o) {
+    return WithView(o, {channels, 1, 1}, {StridesOf(o.desc)[0], 0, 0});
+  };
+  for (const Operand* o : {&gamma, &beta}) {
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, {channels}, "one value per channel"));
+  }
+  const double eps = call.Double("eps");
+  Take(FormulaCall({x, per_channel(gamma), per_channel(beta)}, {y, mean, variance}, 2,
+                   [&](ProgramBuilder& b, Formula& f) {
+                     const RowMoments m = AddRowMoments(b, f.In(0).slot);
+                     const Term rstd = Rsqrt(Plus({&f, m.variance}, eps));
+                     return std::vector<Term>{
+                         Term{&f, m.centred} * rstd * f.In(1) + f.In(2), {&f, m.mean}, {&f, m.variance}};
+                   }),
+       &out);
+  return OkStatus();
+}
+
+Status Adapt_Modulate(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "self"), y = Arg(call, "out");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 3, 3));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, "self"));
+  std::vector<Operand> inputs = {x};
+  for (const char* p : {"scaleOptional", "shiftOptional"}) {
+    if (!call.Given(p)) continue;
+    OPSNN_ASSIGN_OR_RETURN(const Operand o, PerSequence(call, p, x));
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, o, x.desc.dtype, "self"));
+    inputs.push_back(o);
+  }
+  const bool scale = call.Given("scaleOptional"), shift = call.Given("shiftOptional");
+  Take(FormulaCall(std::move(inputs), {y}, 0,
+                   [&](ProgramBuilder&, Formula& f) {
+                     Term z = f.In(0);
+                     if (scale) z = z * (f.In(1) + 1.0);
+                     if (shift) z = z + f.In(scale ? 2 : 1);
+                     return std::vector<Term>{z};
+                   }),
+       &out);
+  return OkStatus();
+}
+
+namespace {
+
+Term SoftmaxOf(Formula& f, Term z) {
+  const Term e = Exp(z - f.Unary(StageOp::kRowMax, z));
+  return e / RowSum(e);
+}
+
+// The value that stands for "masked" in front of the softmax; not -Inf, so that rows of nothing else are
+// even.
+constexpr double kMasked = -10000;
+
+}  // namespace
+
+Status Adapt_ScaledMaskedSoftmax(const Call& call, OpCall& out) {
+  const bool gradient = call.function().Find("gradOutput") >= 0;
+  const Operand x = Arg(call, gradient ? "gradOutput" : "x"), y = Arg(call, "y"), mask = Arg(call, "mask");
+  const Operand result = gradient ? Arg(call, "out") : y;
+  const char* fixed = gradient ? "fixTriuMask" : "fixedTriuMask";
+  if (call.Int(fixed) != 0) return BadValue(call, fixed, "true", "false");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 4, 4));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, mask, 4, 4));
+  for (const Operand* o : {&y, &result}) {
+    OPSNN_RETURN_IF_ERROR(RequireSameShape(call, *o, x));
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, gradient ? "gradOutput" : "x"));
+  }
+  const auto both = BroadcastDims(mask.desc.dims, x.desc.dims);
+  if (!both.ok() || !(*both == x.desc.dims)) {
+    return InvalidArgument("%s: mask has shape %s; allowed: shapes that broadcast to %s", call.function().api,
+                           ToString(mask.desc.dims).c_str(), ToString(x.desc.dims).c_str());
+  }
+  const double scale = call.Double("scale");
+  std::vector<Operand> inputs = {x, mask};
+  if (gradient) inputs.push_back(y);
+  Take(FormulaCall(std::move(inputs), {result}, 1,
+                   [&](ProgramBuilder&, Formula& f) {
+                     if (!gradient)
+                       return std::vector<Term>{SoftmaxOf(f, Select(f.In(1), kMasked, f.In(0) * scale))};
+                     const Term g = f.In(0), s = f.In(2);
+                     return std::vector<Term>{Select(f.In(1), 0.0, s * (g - RowSum(g * s)) * scale)};
+                   }),
+       &out);
+  return OkStatus();
+}
+
+Status Adapt_MaskedSoftmaxWithBias(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "x"), y = Arg(call, "out");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 4, 5));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, "x"));
+  const Dims& d = x.desc.dims;
+  const int r = d.rank();
+  const int64_t heads = d[r - 3], rows = d[r - 2], cols = d[r - 1];
+  // [W, S1, S2] or with ones: as [W, 1, S1, S2] behind the batch.
+  Operand mask = Arg(call, "attenMaskOptional"), bias = Arg(call, "relativePosBias");
+  auto dense = [&](const Operand& o) { return Contiguously(o, &out); };
+  if (NumElements(bias.desc.dims) != heads * rows * cols || bias.desc.dims.rank() < 3) {
+    return InvalidArgument("%s: relativePosBias has shape %s; allowed: %s", call.function().api,
+                           ToString(bias.desc.dims).c_str(), ToString(Dims{heads, rows, cols}).c_str());
+  }
+  bias = Reshaped(dense(bias), {heads, rows, cols});
+  Operand from = dense(x), to = y;
+  int64_t windows = 1, batches = r == 5 ? d[0] : 1, n = r == 5 ? d[1] : d[0];
+  std::vector<Operand> inputs;
+  if (mask.given()) {
+    const Dims& m = mask.desc.dims;
+    windows = NumElements(m) / std::max<int64_t>(1, rows * cols);
+    const bool fits = m.rank() >= 3 && m[m.rank() - 2] == rows && m.back() == cols && windows > 0 &&
+                      (r == 5 ? windows == n : n % windows == 0);
+    if (!fits) {
+      return InvalidArgument("%s: attenMaskOptional has shape %s; allowed: [W,%lld,%lld] with windows of x",
+                             call.function().api, ToString(m).c_str(), static_cast<long long>(rows),
+                             static_cast<long long>(cols));
+    }
+    mask = Reshaped(dense(mask), {windows, 1, rows, cols});
+  }
+  if (r == 4) batches = windows ? n / windows : 0;
+  if (r == 5) windows = n;
+  const Dims five = {batches, windows, heads, rows, cols};
+  if (!y.desc.IsContiguous()) to = out.Temp(y.desc.dtype, d);
+  inputs = {Reshaped(from, five), bias};
+  if (mask.given()) inputs.push_back(mask);
+  const double scale = call.Double("scaleValue");
+  OpCall softmax = FormulaCall(inputs, {Reshaped(to, five)}, 1, [&](ProgramBuilder&, Formula& f) {
+    Term z = f.In(0) * scale;
+    if (mask.given()) z = z + f.In(2);
+    return std::vector<Term>{SoftmaxOf(f, z + f.In(1))};
+  });
+  if (to.temp < 0) {
+    Take(std::move(softmax), &out);
+    return OkStatus();
+  }
+  out.first.push_back(std::move(softmax));
+  out.op = op::FindOperator("Identity");
+  out.inputs = {to};
+  out.outputs = {y};
+  return OkStatus();
+}
+
+}  // namespace opsnn::capi

@@ -1,0 +1,238 @@
+// Pools whose windows are the product of one window per axis, as matrices: AvgPool3d, adaptive means, and the
+// gradients of all average pools. Along each axis the result is a product with the matrix that says which
+// elements a window takes and with which weight; a gradient takes it transposed.
+#include <algorithm>
+#include <array>
+
+#include "capi/adapters/common.h"
+
+namespace opsnn::capi {
+namespace {
+
+using ll = long long;
+
+// The windows along one axis: [begin, end) of the elements of each, and what their sum is divided by.
+struct AxisWindows {
+  int64_t size = 0;
+  std::vector<int64_t> begin, end;
+  std::vector<double> divisor;
+};
+
+AxisWindows AdaptiveWindows(int64_t size, int64_t count) {
+  AxisWindows w{size, {}, {}, {}};
+  for (int64_t i = 0; i < count; ++i) {
+    w.begin.push_back(i * size / count);
+    w.end.push_back(((i + 1) * size + count - 1) / count);
+    w.divisor.push_back(static_cast<double>(w.end.back() - w.begin.back()));
+  }
+  return w;
+}
+
+// What the arguments of an average pool say for all axes.
+struct PoolArgs {
+  std::vector<int64_t> kernel, stride, pads;
+  bool ceil = false, include_pad = false;
+  int64_t divisor = 0;
+};
+
+int64_t PooledSize(const PoolArgs& p, size_t axis, int64_t size) {
+  const int64_t k = p.kernel[axis], s = p.stride[axis], pad = p.pads[axis];
+  const int64_t room = size + 2 * pad - k;
+  if (room < 0) return 0;
+  int64_t n = (room + (p.ceil ? s - 1 : 0)) / s + 1;
+  if (p.ceil && (n - 1) * s >= size + pad) --n;  // the last window must begin inside
+  return n;
+}
+
+AxisWindows SlidingWindows(const PoolArgs& p, size_t axis, int64_t size, int64_t count) {
+  const int64_t k = p.kernel[axis], pad = p.pads[axis];
+  AxisWindows w{size, {}, {}, {}};
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t start = i * p.stride[axis] - pad;
+    w.begin.push_back(std::max<int64_t>(start, 0));
+    w.end.push_back(std::min(start + k, size));
+    const int64_t covered = p.include_pad ? std::min(start + k, size + pad) - start : w.end[i] - w.begin[i];
+    w.divisor.push_back(p.divisor ? 1 : static_cast<double>(covered));
+  }
+  return w;
+}
+
+// [windows, size], or transposed.
+Result<Operand> MatrixOf(const Call& call, const AxisWindows& w, double factor, bool transposed) {
+  const auto count = static_cast<int64_t>(w.begin.size());
+  OPSNN_ASSIGN_OR_RETURN(
+      const auto m, NewConstant(call, DType::kF32, transposed ? Dims{w.size, count} : Dims{count, w.size}));
+  std::fill(m->as<float>(), m->as<float>() + count * w.size, 0.0F);
+  for (int64_t o = 0; o < count; ++o) {
+    const auto value = static_cast<float>(factor / w.divisor[static_cast<size_t>(o)]);
+    for (int64_t i = w.begin[static_cast<size_t>(o)]; i < w.end[static_cast<size_t>(o)]; ++i)
+      m->as<float>()[transposed ? i * count + o : o * w.size + i] = value;
+  }
+  return Constant(m);
+}
+
+// y = x through the matrices of the last axes, all in f32; the last product is stored in the type of y.
+Status BindAxes(const Call& call, const Operand& x, const Operand& y, const std::vector<AxisWindows>& windows,
+                double factor, bool gradient, OpCall* out) {
+  const int axes = static_cast<int>(windows.size()), rank = x.desc.dims.rank();
+  Operand from = WithDType(x, DType::kF32);
+  std::vector<OpCall> calls;
+  for (int a = 0; a < axes; ++a) {
+    const int axis = rank - axes + a;
+    // The last axis is multiplied from the right.
+    const bool last = a == axes - 1, right = last;
+    OPSNN_ASSIGN_OR_RETURN(const Operand m, MatrixOf(call, windows[static_cast<size_t>(a)],
+                                                     a == 0 ? factor : 1, gradient != right));
+    Dims next = from.desc.dims;
+    next[axis] = y.desc.dims[axis];
+    const Operand to = last ? WithDType(y, DType::kF32) : out->Temp(DType::kF32, next);
+    // [lead, axis, behind]: the dims in front stay, those behind become columns.
+    auto columns = [&](const Operand& o) {
+      if (axis >= rank - 2) return o;
+      Dims dims = o.desc.dims;
+      int64_t behind = 1;
+      while (dims.rank() > axis + 1) behind *= dims.back(), dims.resize(dims.rank() - 1);
+      dims.push_back(behind);
+      return Reshaped(o, dims);
+    };
+    if (right) {
+      calls.push_back(CallOf("MatMul", {from, m}, {to}));
+    } else {
+      if (axis < rank - 2 && !from.desc.IsContiguous()) {
+        const Operand dense = out->Temp(DType::kF32, from.desc.dims);
+        calls.push_back(CallOf("Identity", {from}, {dense}));
+        from = dense;
+      }
+      calls.push_back(CallOf("MatMul", {m, columns(from)}, {columns(to)}));
+    }
+    from = to;
+  }
+  return TakeAll(std::move(calls), out);
+}
+
+// axes values, one for all, or none where there is a fallback.
+Result<std::vector<int64_t>> PerAxis(const Call& call, const char* param, size_t axes, int64_t lowest,
+                                     const std::vector<int64_t>* fallback = nullptr) {
+  std::vector<int64_t> v = call.Ints(param);
+  if (v.empty() && fallback) return *fallback;
+  if (v.size() != 1 && v.size() != axes) {
+    return InvalidArgument("%s: %s has %zu values; allowed: %s1 or %zu", call.function().api, param, v.size(),
+                           fallback ? "0, " : "", axes);
+  }
+  for (int64_t k : v) {
+    if (k >= lowest && k <= INT32_MAX) continue;
+    return BadValue(call, param, "a list with " + std::to_string(k),
+                    StrFormat("%lld to 2^31 - 1", ll{lowest}));
+  }
+  v.resize(axes, v[0]);
+  return v;
+}
+
+Result<PoolArgs> ReadPool(const Call& call, size_t axes) {
+  PoolArgs p;
+  OPSNN_ASSIGN_OR_RETURN(p.kernel, PerAxis(call, "kernelSize", axes, 1));
+  OPSNN_ASSIGN_OR_RETURN(p.stride, PerAxis(call, "stride", axes, 1, &p.kernel));
+  OPSNN_ASSIGN_OR_RETURN(p.pads, PerAxis(call, "padding", axes, 0));
+  for (size_t i = 0; i < axes; ++i) {
+    if (2 * p.pads[i] <= p.kernel[i]) continue;
+    return BadValue(call, "padding", "a list with " + std::to_string(p.pads[i]),
+                    StrFormat("at most %lld, half of the kernel", ll{p.kernel[i] / 2}));
+  }
+  p.ceil = call.Int("ceilMode") != 0;
+  p.include_pad = call.Int("countIncludePad") != 0;
+  p.divisor = call.Int("divisorOverride");
+  if (p.divisor < -(int64_t{1} << 53) || p.divisor > int64_t{1} << 53)
+    return BadValue(call, "divisorOverride", std::to_string(p.divisor), "0, or what a double holds");
+  return p;
+}
+
+Status BindAverage(const Call& call, const Operand& x, const Operand& y, bool gradient, size_t axes,
+                   OpCall* out) {
+  const Operand &image = gradient ? y : x, &pooled = gradient ? x : y;
+  const int rank = image.desc.dims.rank(), first = rank - static_cast<int>(axes);
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, "the input"));
+  OPSNN_ASSIGN_OR_RETURN(const PoolArgs p, ReadPool(call, axes));
+  Dims want = image.desc.dims;
+  for (size_t a = 0; a < axes; ++a) {
+    const int i = first + static_cast<int>(a);
+    want[i] = PooledSize(p, a, image.desc.dims[i]);
+    if (want[i] > 0) continue;
+    return BadValue(call, "kernelSize", "larger than the padded image, " + ToString(image.desc.dims),
+                    "windows inside it");
+  }
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, pooled, want, "the shape of the pooled image"));
+  std::vector<AxisWindows> windows;
+  for (size_t a = 0; a < axes; ++a) {
+    const int i = first + static_cast<int>(a);
+    windows.push_back(SlidingWindows(p, a, image.desc.dims[i], want[i]));
+  }
+  return BindAxes(call, x, y, windows, p.divisor ? 1.0 / static_cast<double>(p.divisor) : 1, gradient, out);
+}
+
+Status BindAdaptive(const Call& call, const Operand& image, const Operand& pooled, bool gradient, size_t axes,
+                    OpCall* out) {
+  const int rank = image.desc.dims.rank(), first = rank - static_cast<int>(axes);
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, image, static_cast<int>(axes) + 1, static_cast<int>(axes) + 2));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, pooled, rank, rank));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, pooled, image.desc.dtype, "self"));
+  std::vector<AxisWindows> windows;
+  for (int i = 0; i < rank; ++i) {
+    const int64_t in = image.desc.dims[i], n = pooled.desc.dims[i];
+    if (i < first ? in == n : (in > 0 || n == 0)) {
+      if (i >= first) windows.push_back(AdaptiveWindows(in, n));
+      continue;
+    }
+    return InvalidArgument(
+        "%s: %s has shape %s; allowed: the first dims of self, whose shape is %s, which must "
+        "have elements",
+        call.function().api, NameOf(call, pooled).c_str(), ToString(pooled.desc.dims).c_str(),
+        ToString(image.desc.dims).c_str());
+  }
+  const Operand &x = gradient ? pooled : image, &y = gradient ? image : pooled;
+  return BindAxes(call, x, y, windows, 1, gradient, out);
+}
+
+}  // namespace
+
+Status Adapt_AvgPool3d(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "self"), y = Arg(call, "out");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 4, 5));
+  return BindAverage(call, x, y, false, 3, &out);
+}
+
+Status Adapt_AvgPoolGrad(const Call& call, OpCall& out) {
+  const bool deep = std::string_view(call.function().api) == "aclnnAvgPool3dBackward";
+  const Operand grad = Arg(call, "gradOutput"), self = Arg(call, "self"),
+                y = Arg(call, {"gradInput", "output"});
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, deep ? 4 : 3, deep ? 5 : 4));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, self));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, grad, self.desc.dims.rank(), self.desc.dims.rank()));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, self, grad.desc.dtype, "gradOutput"));
+  return BindAverage(call, grad, y, true, deep ? 3 : 2, &out);
+}
+
+Status Adapt_AdaptiveAvgPool(const Call& call, OpCall& out) {
+  const size_t axes = std::string_view(call.function().api).find("3d") != std::string_view::npos ? 3 : 2;
+  if (call.function().Find("gradOutput") >= 0) {
+    const Operand grad = Arg(call, "gradOutput"), self = Arg(call, "self"), y = Arg(call, "out");
+    OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, self));
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, self, grad.desc.dtype, "gradOutput"));
+    return BindAdaptive(call, y, grad, true, axes, &out);
+  }
+  const Operand x = Arg(call, "self"), y = Arg(call, "out");
+  const auto& size = call.Ints("outputSize");
+  if (size.size() != axes) {
+    return InvalidArgument("%s: outputSize has %zu values; allowed: %zu", call.function().api, size.size(),
+                           axes);
+  }
+  for (size_t i = 0; i < axes; ++i) {
+    const int at = y.desc.dims.rank() - static_cast<int>(axes - i);
+    if (at >= 0 && y.desc.dims[at] == size[i]) continue;
+    return InvalidArgument("%s: out has shape %s; allowed: %s as its last dims, as outputSize says",
+                           call.function().api, ToString(y.desc.dims).c_str(),
+                           ToString(Dims(std::span<const int64_t>(size))).c_str());
+  }
+  return BindAdaptive(call, x, y, false, axes, &out);
+}
+
+}  // namespace opsnn::capi
