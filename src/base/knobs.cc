@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -232,14 +233,17 @@ Status Set(const Row& row, std::string_view name, std::string_view value, Knobs&
                          Quoted(text).c_str(), Allowed(row).c_str());
 }
 
-// Everything known about the settings. Readers use an immutable snapshot, so a change never tears; old
-// snapshots stay, because references to them may be held (changes are rare and small).
+// Everything known about the settings. Readers use an immutable snapshot, so a change never tears. Old snapshots
+// stay for long, because references to them may be held; not for ever, because programs may change settings in a
+// loop.
+constexpr size_t kSnapshots = 4096;  // about a megabyte
+
 struct State {
   std::mutex mutex;
   Knobs current;
   std::map<std::string, std::string, std::less<>> source;  // key -> config | environment | api
   std::string config_file;                                 // that was read; "" where there is none
-  std::vector<std::unique_ptr<const Knobs>> snapshots;
+  std::deque<std::unique_ptr<const Knobs>> snapshots;
   Status status;
 };
 
@@ -248,6 +252,7 @@ std::atomic<const Knobs*> g_snapshot{nullptr};
 void Publish(State& s) {
   s.snapshots.push_back(std::make_unique<const Knobs>(s.current));
   g_snapshot.store(s.snapshots.back().get(), std::memory_order_release);
+  if (s.snapshots.size() > kSnapshots) s.snapshots.pop_front();
 }
 
 void Keep(Status& first, Status next) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -162,6 +163,28 @@ TEST(Knobs, SetKnobChecksAndKeepsOldReferences) {
   EXPECT_TRUE(
       Contains(got, "verbose: value \"plan,what\" is not allowed; allowed: any of plan, trace, graph|01"))
       << got;
+}
+
+// A program that changes settings in a loop does not grow, and references live through thousands of changes.
+TEST(Knobs, ChangesWithoutEnd) {
+  ASSERT_TRUE(SetKnob("min_tile_k", "7").ok());
+  const Knobs& before = GetKnobs();
+  const auto change = [](int times) {
+    for (int i = 0; i < times; ++i) ASSERT_TRUE(SetKnob("min_tile_k", std::to_string(100 + i % 1000)).ok());
+  };
+  change(4000);
+  EXPECT_EQ(before.min_tile_k, 7);
+  const auto resident = [] {
+    std::ifstream statm("/proc/self/statm");
+    int64_t total = 0, pages = 0;
+    statm >> total >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  change(5000);
+  const int64_t full = resident();
+  change(100000);  // 24 MB of settings, if they stayed
+  EXPECT_LT(resident(), full + (8 << 20));
+  ASSERT_TRUE(SetKnob("min_tile_k", "0").ok());
 }
 
 TEST(Knobs, TableMatchesDefaults) {
