@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "aclnnop/aclnn_convolution.h"
 #include "aclnnop/aclnn_relu.h"
 #include "capi/aclnn_tester.h"
 
@@ -175,6 +176,79 @@ TEST_F(Checker, LeaksSayWhereTheyWereMade) {
   EXPECT_NE(found[1].find("made in"), std::string::npos) << found[1];
   EXPECT_EQ(aclrtFree(kept), 0);
   ASSERT_EQ(aclnnRelu(nullptr, 0, executor_, stream_), 0);
+}
+
+TEST_F(Checker, EveryKindOfObjectLeaks) {
+  runtime::check_modes = runtime::kCheckLeak;
+  runtime::TakeFindings();
+  const int64_t dims[] = {2};
+  float value = 1;
+  bool flag = true;
+  aclrtStream stream = nullptr;
+  aclrtEvent event = nullptr;
+  aclrtNotify notify = nullptr;
+  aclmdlRI model = nullptr;
+  aclTensor* tensor = aclCreateTensor(dims, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 1, x_);
+  aclScalar* scalar = aclCreateScalar(&value, ACL_FLOAT);
+  aclIntArray* ints = aclCreateIntArray(dims, 1);
+  aclFloatArray* floats = aclCreateFloatArray(&value, 1);
+  aclBoolArray* bools = aclCreateBoolArray(&flag, 1);
+  aclDataBuffer* buffer = aclCreateDataBuffer(x_, 8);
+  ASSERT_EQ(aclrtCreateStream(&stream), 0);
+  ASSERT_EQ(aclrtCreateEvent(&event), 0);
+  ASSERT_EQ(aclrtCreateNotify(&notify, 0), 0);
+  ASSERT_EQ(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL), 0);
+  ASSERT_EQ(aclmdlRICaptureEnd(stream, &model), 0);
+  runtime::ReportLeaks();
+  const auto found = runtime::TakeFindings();
+  const char* const kinds[] = {"aclTensor",     "aclScalar",   "aclIntArray", "aclFloatArray", "aclBoolArray",
+                               "aclDataBuffer", "aclrtStream", "aclrtEvent",  "aclrtNotify",   "aclmdlRI"};
+  EXPECT_EQ(found.size(), std::size(kinds));
+  for (const char* kind : kinds) {
+    const std::string start = std::string("check: leak: ") + kind + " 0x";
+    EXPECT_TRUE(std::any_of(found.begin(), found.end(), [&](const std::string& f) {
+      return f.rfind(start, 0) == 0 && f.find("made in") != std::string::npos;
+    })) << kind;
+  }
+  EXPECT_EQ(aclmdlRIDestroy(model), 0);
+  EXPECT_EQ(aclrtDestroyNotify(notify), 0);
+  EXPECT_EQ(aclrtDestroyEvent(event), 0);
+  EXPECT_EQ(aclrtDestroyStream(stream), 0);
+  aclDestroyDataBuffer(buffer);
+  aclDestroyBoolArray(bools);
+  aclDestroyFloatArray(floats);
+  aclDestroyIntArray(ints);
+  aclDestroyScalar(scalar);
+  aclDestroyTensor(tensor);
+}
+
+// A call that keeps something in its workspace.
+TEST_F(Checker, AWorkspaceSharedByStreams) {
+  const int64_t image[] = {1, 2, 4, 4}, filter[] = {2, 2, 1, 1}, pair[] = {1, 1, 0, 0};
+  aclTensor* x = aclCreateTensor(image, 4, ACL_FLOAT, nullptr, 0, ACL_FORMAT_NCHW, image, 4, x_);
+  aclTensor* w = aclCreateTensor(filter, 4, ACL_FLOAT, nullptr, 0, ACL_FORMAT_NCHW, filter, 4,
+                                 static_cast<char*>(x_) + 128);
+  aclTensor* y[] = {aclCreateTensor(image, 4, ACL_FLOAT, nullptr, 0, ACL_FORMAT_NCHW, image, 4, y_),
+                    aclCreateTensor(image, 4, ACL_FLOAT, nullptr, 0, ACL_FORMAT_NCHW, image, 4,
+                                    static_cast<char*>(y_) + 128)};
+  aclIntArray *ones = aclCreateIntArray(pair, 2), *zeros = aclCreateIntArray(pair + 2, 2);
+  void* workspace = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(aclnnConvolutionGetWorkspaceSize(x, w, nullptr, ones, zeros, ones, false, zeros, 1, y[i], 0,
+                                               &workspace_size_, &executor_),
+              0);
+    ASSERT_GT(workspace_size_, 0u);
+    if (!workspace) {
+      ASSERT_EQ(aclrtMalloc(&workspace, workspace_size_, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    }
+    ASSERT_EQ(aclnnConvolution(workspace, workspace_size_, executor_, i ? other_ : stream_), 0);
+  }
+  Expect({"aclnnConvolution on stream", "writes workspace at"});
+  ASSERT_EQ(aclrtSynchronizeDevice(), 0);
+  EXPECT_EQ(aclrtFree(workspace), 0);
+  for (aclTensor* t : {x, w, y[0], y[1]}) aclDestroyTensor(t);
+  aclDestroyIntArray(ones);
+  aclDestroyIntArray(zeros);
 }
 
 }  // namespace
