@@ -51,6 +51,7 @@ NodeCheck CheckValue(const HostTensor& got, const Bounded& want, bool own_only) 
   }
   if (got.dtype() == DType::kS64 && !want.value.exact.empty()) return CheckIntegers(got, want.value.exact);
   std::vector<double> bound(want.value.v.size(), 0), values = ToDoubles(got), expected = want.value.v;
+  if (!IsFloat(got.dtype()) && !want.error.empty()) bound = want.error;
   if (IsFloat(got.dtype())) {
     const double store = UnitRoundoff(got.dtype()), largest = LargestOf(got.dtype());
     for (size_t i = 0; i < bound.size(); ++i) {
@@ -76,7 +77,7 @@ NodeCheck CheckValue(const HostTensor& got, const Bounded& want, bool own_only) 
 std::vector<NodeCheck> CheckStep(const graph::Node& node, const std::vector<std::string>& values,
                                  const Form& form, const graph::Graph& imported, Recomputer& recomputer) {
   if (node.origins.empty()) return {};
-  const Status s = recomputer.Evaluate(node.origins, WinogradTile(node));
+  const Status s = recomputer.Evaluate(node.origins, WinogradTile(node), values);
   return CheckEvaluated(node, values, form, imported, recomputer, s, false);
 }
 
@@ -91,7 +92,7 @@ std::vector<NodeCheck> CheckEvaluated(const graph::Node& node, const std::vector
       check = CheckValue(*form.captured.at(value), *want, own_only);
     } else {
       check.checked = false;
-      check.note = s.ok() ? "value \"" + value + "\" is not one of the model's" : s.message();
+      check.note = s.ok() ? "no reference for value \"" + value + "\"" : s.message();
     }
     check.node = node.name + (node.outputs.size() > 1 ? ":" + value : "");
     check.op = OpName(node, imported);

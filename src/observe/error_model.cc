@@ -27,7 +27,8 @@ bool IsContraction(std::string_view op) {
 // error.
 bool IsRowOperator(std::string_view op) {
   return op == "Softmax" || op == "LogSoftmax" || op == "LayerNormalization" || op == "RMSNormalization" ||
-         op == "GroupNormalization" || op == "InstanceNormalization" || op == "LpNormalization";
+         op == "GroupNormalization" || op == "InstanceNormalization" || op == "LpNormalization" ||
+         op == "MeanVarianceNormalization" || op == "SoftmaxCrossEntropyLoss";
 }
 
 // Outputs are bounded combinations of the window: errors combine as the values do.
@@ -214,7 +215,15 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
   for (size_t o = 0; o < result.size(); ++o) {
     Bounded& r = result[o];
     r.value = std::move(call.outputs[o]);
-    if (!IsFloat(c.output_dtype) || (o > 0 && !IsFloat(r.value.dtype))) continue;  // exact
+    if (!IsFloat(c.output_dtype) || (o > 0 && !IsFloat(r.value.dtype))) {
+      // Exact, but for what errors of operands and ties of a rounding decide.
+      if (HasError(c)) OPSNN_RETURN_IF_ERROR(PassOn(c, r.value, o, &r.error));
+      if (o == 0 && !call.steps.empty()) {
+        r.error.resize(call.steps.size(), 0);
+        for (size_t i = 0; i < r.error.size(); ++i) r.error[i] += call.steps[i];
+      }
+      continue;
+    }
     if (HasError(c)) {
       OPSNN_RETURN_IF_ERROR(PassOn(c, r.value, o, &r.error));
       r.passed = r.error;

@@ -164,7 +164,6 @@ const Point kPoints[] = {
     {128, 768, 768, 1}, {128, 3072, 768, 1},  {16, 16, 16, 1024}, {128, 128, 64, 96}, {4096, 4096, 32, 1},
 };
 
-
 std::string ShapeText(const Point& s) {
   return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) +
          (s.batch > 1 ? " b" + std::to_string(s.batch) : "");

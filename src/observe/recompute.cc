@@ -74,7 +74,24 @@ Recomputer::Recomputer(const Graph& imported, const Captured& captured, const De
   }
 }
 
-Status Recomputer::Evaluate(std::vector<NodeId> nodes, int winograd) {
+// From the value back to one of the nodes; nothing is added where the way does not lead there.
+void Recomputer::AddIdentities(const std::string& value, std::vector<NodeId>* nodes) const {
+  const auto id = ids_.find(value);
+  std::vector<NodeId> way;
+  for (ValueId v = id == ids_.end() ? graph::kNoValue : id->second; v != graph::kNoValue;) {
+    const NodeId n = g_.values[v].producer;
+    if (n < 0) return;
+    if (std::find(nodes->begin(), nodes->end(), n) != nodes->end()) {
+      nodes->insert(nodes->end(), way.begin(), way.end());
+      return;
+    }
+    way.push_back(n);
+    v = g_.nodes[n].inputs.empty() ? graph::kNoValue : g_.nodes[n].inputs[0];
+  }
+}
+
+Status Recomputer::Evaluate(std::vector<NodeId> nodes, int winograd, const std::vector<std::string>& values) {
+  for (const std::string& v : values) AddIdentities(v, &nodes);
   winograd_ = winograd;
   local_.clear();
   read_folded_ = false;

@@ -43,8 +43,9 @@ class Recomputer {
 
   // Evaluates `nodes` (ids of the imported graph) in order; their results stay until the next call. Other
   // values are read as captured; those that were folded away are recomputed from what they depend on.
-  // `winograd`: the tile with which a Conv among the nodes ran.
-  Status Evaluate(std::vector<graph::NodeId> nodes, int winograd);
+  // `winograd`: the tile with which a Conv among the nodes ran. Where one of `values` bears the name of what
+  // identities behind the nodes give, these are evaluated too.
+  Status Evaluate(std::vector<graph::NodeId> nodes, int winograd, const std::vector<std::string>& values);
   // Did the last Evaluate read folded arithmetic, which has errors of its own beside those of SetError?
   bool read_folded() const { return read_folded_; }
   // A result of the last Evaluate, or null.
@@ -56,6 +57,7 @@ class Recomputer {
   using Map = std::unordered_map<graph::ValueId, Bounded>;
   Result<const Bounded*> Find(graph::ValueId v);
   Status EvaluateNode(const graph::Node& n, Map* into);
+  void AddIdentities(const std::string& value, std::vector<graph::NodeId>* nodes) const;
   void Release();
 
   const graph::Graph& g_;

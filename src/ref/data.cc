@@ -259,7 +259,24 @@ Status ReverseSequence(Call& c) {
   return OkStatus();
 }
 
-constexpr Entry kTable[] = {{"Transpose", Transpose},
+// a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n); symmetric windows have n - 1 for n.
+Status Window(Call& c, double a0, double a1, double a2) {
+  const int64_t n = static_cast<int64_t>(c.in(0).v[0]);
+  const double span = static_cast<double>(c.attrs->Int("periodic", 1) ? n : std::max<int64_t>(1, n - 1));
+  Tensor y = Tensor::Make(c.output_dtype, {n});
+  c.abs_sum.assign(y.v.size(), 1);
+  for (int64_t i = 0; i < n; ++i) {
+    const double w = 2 * M_PI * static_cast<double>(i) / span;
+    y.v[i] = a0 - a1 * std::cos(w) + a2 * std::cos(2 * w);
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+constexpr Entry kTable[] = {{"HannWindow", [](Call& c) { return Window(c, 0.5, 0.5, 0); }},
+                            {"HammingWindow", [](Call& c) { return Window(c, 25.0 / 46, 21.0 / 46, 0); }},
+                            {"BlackmanWindow", [](Call& c) { return Window(c, 0.42, 0.5, 0.08); }},
+                            {"Transpose", Transpose},
                             {"Reshape", Reshape},
                             {"Flatten", Reshape},
                             {"Squeeze", Reshape},

@@ -23,6 +23,11 @@ std::span<const Entry> ReduceTable();
 std::span<const Entry> DataTable();
 std::span<const Entry> IndexTable();
 std::span<const Entry> ResizeTable();
+std::span<const Entry> QuantTable();
+std::span<const Entry> LossTable();
+std::span<const Entry> EinsumTable();
+std::span<const Entry> SelectTable();
+std::span<const Entry> ImageTable();
 
 // Integers below this are exact in a double, and so are sums of two.
 inline constexpr double kExactBelow = 0x1p53;

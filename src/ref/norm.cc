@@ -144,7 +144,70 @@ Status LpNormalization(Call& c) {
   return OkStatus();
 }
 
-constexpr Entry kTable[] = {{"Softmax", Softmax<false>},
+Status Hardmax(Call& c) {
+  const Tensor& x = c.in(0);
+  Tensor y = Tensor::Make(x.dtype, x.dims);
+  if (x.dims.rank() == 0) y.v[0] = 1;
+  if (x.dims.rank() > 0 && x.size() > 0)
+    Lines(x.dims, NormAxis(c.attrs->Int("axis", -1), x.dims.rank()),
+          [&](int64_t at, int64_t stride, int64_t n) {
+            int64_t best = 0;
+            for (int64_t i = 1; i < n; ++i) {
+              const double v = x.v[at + i * stride], b = x.v[at + best * stride];
+              if (v > b || (std::isnan(v) && !std::isnan(b))) best = i;
+            }
+            y.v[at + best * stride] = 1;
+          });
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+Status Lrn(Call& c) {
+  const Tensor& x = c.in(0);
+  const double alpha = c.attrs->Float("alpha", 1e-4), beta = c.attrs->Float("beta", 0.75);
+  const double bias = c.attrs->Float("bias", 1);
+  const int64_t size = c.attrs->Int("size", 1), before = (size - 1) / 2, behind = size - 1 - before;
+  Tensor y = x;
+  c.abs_sum.assign(y.v.size(), 0);
+  if (x.size() > 0)
+    Lines(x.dims, 1, [&](int64_t at, int64_t stride, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        double sum = 0;
+        for (int64_t k = std::max<int64_t>(0, i - before); k <= std::min(n - 1, i + behind); ++k)
+          sum += x.v[at + k * stride] * x.v[at + k * stride];
+        double& v = y.v[at + i * stride];
+        v /= std::pow(bias + alpha / static_cast<double>(size) * sum, beta);
+        c.abs_sum[at + i * stride] = std::fabs(v) * (1 + std::fabs(beta));
+      }
+    });
+  c.reduction_length = size;
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+Status MeanVarianceNormalization(Call& c) {
+  const Tensor& x = c.in(0);
+  std::vector<int64_t> axes = c.attrs->Ints("axes");
+  if (!c.attrs->Has("axes")) axes = {0, 2, 3};
+  Dims kept = x.dims;
+  for (int64_t a : axes) kept[NormAxis(a, x.dims.rank())] = 1;
+  Tensor y = x, mean = Tensor::Make(x.dtype, kept), var = mean;
+  const double n = static_cast<double>(std::max<int64_t>(1, mean.size() ? x.size() / mean.size() : 1));
+  const auto each = [&](auto f) {
+    std::vector<int64_t> at(static_cast<size_t>(x.dims.rank()), 0);
+    for (int64_t i = 0; i < x.size(); ++i, Next(at, x.dims)) f(i, BroadcastOffset(at, kept));
+  };
+  each([&](int64_t i, int64_t g) { mean.v[g] += x.v[i] / n; });
+  each([&](int64_t i, int64_t g) { var.v[g] += (x.v[i] - mean.v[g]) * (x.v[i] - mean.v[g]) / n; });
+  each([&](int64_t i, int64_t g) { y.v[i] = (x.v[i] - mean.v[g]) / (std::sqrt(var.v[g]) + 1e-9); });
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+constexpr Entry kTable[] = {{"Hardmax", Hardmax},
+                            {"LRN", Lrn},
+                            {"MeanVarianceNormalization", MeanVarianceNormalization},
+                            {"Softmax", Softmax<false>},
                             {"LogSoftmax", Softmax<true>},
                             {"LayerNormalization", LayerNorm<false>},
                             {"RMSNormalization", LayerNorm<true>},

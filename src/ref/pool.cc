@@ -135,10 +135,37 @@ Status Global(Call& c) {
   return OkStatus();
 }
 
-constexpr Entry kTable[] = {{"MaxPool", MaxPool},
-                            {"AveragePool", AveragePool},
-                            {"GlobalAveragePool", Global<false>},
-                            {"GlobalMaxPool", Global<true>}};
+double PowerMean(const std::vector<double>& v, double p) {
+  double s = 0;
+  for (double x : v) s += std::pow(std::fabs(x), p);
+  return std::pow(s, 1 / p);
+}
+
+Status LpPool(Call& c) {
+  const double p = static_cast<double>(c.attrs->Int("p", 2));
+  OPSNN_RETURN_IF_ERROR(Windows(c, [p](const std::vector<double>& v, int64_t) { return PowerMean(v, p); }));
+  for (int64_t k : c.attrs->Ints("kernel_shape")) c.reduction_length *= k;
+  c.abs_sum = c.outputs[0].v;
+  return OkStatus();
+}
+
+Status GlobalLpPool(Call& c) {
+  const double p = static_cast<double>(c.attrs->Int("p", 2));
+  Dims dims = c.in(0).dims;
+  int64_t area = 1;
+  for (int i = 2; i < dims.rank(); ++i) area *= dims[i], dims[i] = 1;
+  Tensor y = Tensor::Make(c.in(0).dtype, dims);
+  for (int64_t i = 0; i < y.size(); ++i)
+    y.v[i] = PowerMean({c.in(0).v.begin() + i * area, c.in(0).v.begin() + (i + 1) * area}, p);
+  c.reduction_length = std::max<int64_t>(1, area);
+  c.abs_sum = y.v;
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+constexpr Entry kTable[] = {
+    {"LpPool", LpPool},           {"GlobalLpPool", GlobalLpPool},       {"MaxPool", MaxPool},
+    {"AveragePool", AveragePool}, {"GlobalAveragePool", Global<false>}, {"GlobalMaxPool", Global<true>}};
 
 }  // namespace
 

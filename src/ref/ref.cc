@@ -9,8 +9,9 @@ namespace opsnn::ref {
 namespace {
 
 const Entry* Find(std::string_view op) {
-  for (auto table : {PointwiseTable, PointwiseMathTable, ContractionTable, PoolTable, NormTable, ReduceTable,
-                     DataTable, IndexTable, ResizeTable}) {
+  for (auto table :
+       {PointwiseTable, PointwiseMathTable, ContractionTable, PoolTable, NormTable, ReduceTable, DataTable,
+        IndexTable, ResizeTable, QuantTable, LossTable, EinsumTable, SelectTable, ImageTable}) {
     for (const Entry& e : table()) {
       if (e.op == op) return &e;
     }
@@ -44,6 +45,7 @@ bool Has(std::string_view op) { return Find(op) != nullptr || HasExact(op); }
 Status Evaluate(Call& call) {
   call.outputs.clear();
   call.abs_sum.clear();
+  call.steps.clear();
   call.reduction_length = 1;
   if (const Entry* exact = FindExact(call)) return exact->run(call);
   const Entry* e = Find(call.op);

@@ -43,6 +43,8 @@ struct Call {
   // bounds scale with. Empty for other operators.
   std::vector<double> abs_sum;
   int64_t reduction_length = 1;  // terms per output element
+  // Filled by operators that round to integers: how far outputs[0] may be off where the value lies at a tie.
+  std::vector<double> steps;
 
   const Tensor& in(int i) const { return *inputs[i]; }
   bool has(int i) const { return i < static_cast<int>(inputs.size()) && inputs[i] != nullptr; }
