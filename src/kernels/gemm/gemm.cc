@@ -368,9 +368,10 @@ void RunAhead(Job& job) {
 }
 
 bool CanGemv(const Params& p) {
-  if (p.packed_b || p.a.dtype != DType::kF32 || p.b.dtype != DType::kF32 || p.k == 0) return false;
+  if (p.packed_b || p.k == 0) return false;
   if (p.m <= kMaxGemvRows) return p.b.row_stride == 1 || p.b.col_stride == 1;
-  return p.n <= kMaxGemvRows && p.a.col_stride == 1;
+  const bool f32 = p.a.dtype == DType::kF32 && p.b.dtype == DType::kF32;
+  return f32 && p.n <= kMaxGemvRows && p.a.col_stride == 1;
 }
 
 bool CanDirect(const Params& p) { return !p.packed_b && p.b.dtype == DType::kF32 && p.b.col_stride == 1; }

@@ -5,6 +5,7 @@
 #include "isa/hwy.h"
 #include "kernels/gemm/internal.h"
 #include "kernels/gemm/tail-inl.h"
+#include "simd/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace opsnn::gemm::HWY_NAMESPACE {
@@ -18,6 +19,18 @@ constexpr int kRegs = kLanes == 16 ? 32 : 16;
 // 32, and the sums in C are read and written once per group. With many rows of C that traffic is what counts.
 constexpr int64_t Streams(int rows) { return rows <= 4 ? 8 : 16; }
 
+// B as it is stored: halves are widened as they arrive, so that only their bytes come from memory.
+HWY_INLINE V LoadB(const float* p) { return hn::LoadU(D(), p); }
+HWY_INLINE V LoadB(const BF16* p) { return opsnn::HWY_NAMESPACE::LoadBF16(D(), p); }
+HWY_INLINE V LoadB(const F16* p) { return opsnn::HWY_NAMESPACE::LoadF16(D(), p); }
+HWY_INLINE V LoadFirstB(const float* p, size_t n) { return LoadFirst(D(), p, n); }
+template <class T>
+HWY_INLINE V LoadFirstB(const T* p, size_t n) {
+  T lanes[kLanes] = {};
+  memcpy(lanes, p, n * sizeof(T));
+  return LoadB(lanes);
+}
+
 // Vectors of columns per step: up to eight, with all accumulators and one operand in registers.
 constexpr int RowVectors(int rows) {
   return rows == 1 ? 8 : std::max(1, std::min(8, (kRegs - 4) / (rows + 1)));
@@ -26,9 +39,9 @@ constexpr int RowVectors(int rows) {
 constexpr int DotColumns(int rows) { return std::max(1, std::min(8, (kRegs - 1) / (rows + 1))); }
 
 // One step: M rows x NV vectors of C over `depth` rows of B; the last vector has `last` lanes.
-template <int M, int NV>
-HWY_INLINE void RowsStep(const float* a, int64_t lda, const float* b, int64_t ldb, int64_t depth,
-                         bool accumulate, float* c, int64_t ldc, size_t last) {
+template <int M, int NV, class T>
+HWY_INLINE void RowsStep(const float* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, bool accumulate,
+                         float* c, int64_t ldc, size_t last) {
   const D d;
   V acc[M][NV];
 #pragma GCC unroll 8
@@ -45,7 +58,7 @@ HWY_INLINE void RowsStep(const float* a, int64_t lda, const float* b, int64_t ld
 #pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) {
       const bool whole = j < NV - 1 || last == kLanes;
-      bk[j] = whole ? hn::LoadU(d, b + j * kLanes) : LoadFirst(d, b + j * kLanes, last);
+      bk[j] = whole ? LoadB(b + j * kLanes) : LoadFirstB(b + j * kLanes, last);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < M; ++r) {
@@ -69,13 +82,13 @@ HWY_INLINE void RowsStep(const float* a, int64_t lda, const float* b, int64_t ld
   }
 }
 
-template <int M>
+template <int M, class T>
 void Rows(const GemvArgs& g) {
   constexpr int NV = RowVectors(M);
   constexpr int64_t kStreams = Streams(M);
   for (int64_t k = 0; k < g.depth; k += kStreams) {
     const int64_t depth = std::min(kStreams, g.depth - k);
-    const float* b = g.b + k * g.ldb;
+    const T* b = static_cast<const T*>(g.b) + k * g.ldb;
     int64_t j = 0;
     for (; j + NV * kLanes <= g.cols; j += NV * kLanes) {
       RowsStep<M, NV>(g.a + k, g.lda, b + j, g.ldb, depth, k > 0, g.c + j, g.ldc, kLanes);
@@ -88,8 +101,8 @@ void Rows(const GemvArgs& g) {
 }
 
 // NB columns over k in [k0, k1); sums go on from C where k0 > 0.
-template <int M, int NB>
-HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, int64_t k0, int64_t k1, float* c,
+template <int M, int NB, class T>
+HWY_INLINE void DotsStep(const GemvArgs& g, const T* b, int64_t k0, int64_t k1, float* c,
                          int64_t c_col_stride) {
   const D d;
   V acc[M][NB];
@@ -103,7 +116,7 @@ HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, int64_t k0, int64_t 
     V bk[NB];
 #pragma GCC unroll 8
     for (int j = 0; j < NB; ++j) {
-      bk[j] = hn::LoadU(d, b + j * g.ldb + k);
+      bk[j] = LoadB(b + j * g.ldb + k);
       __builtin_prefetch(b + (NB + j) * g.ldb + k, 0, 2);  // for the next columns
     }
 #pragma GCC unroll 8
@@ -117,7 +130,7 @@ HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, int64_t k0, int64_t 
     const size_t n = static_cast<size_t>(k1 - k);
 #pragma GCC unroll 8
     for (int j = 0; j < NB; ++j) {
-      const V bk = LoadFirst(d, b + j * g.ldb + k, n);
+      const V bk = LoadFirstB(b + j * g.ldb + k, n);
 #pragma GCC unroll 8
       for (int r = 0; r < M; ++r) acc[r][j] = hn::MulAdd(LoadFirst(d, g.a + r * g.lda + k, n), bk, acc[r][j]);
     }
@@ -133,29 +146,41 @@ HWY_INLINE void DotsStep(const GemvArgs& g, const float* b, int64_t k0, int64_t 
   }
 }
 
-template <int M>
+template <int M, class T>
 void Dots(const GemvArgs& g, int64_t c_col_stride) {
   constexpr int NB = DotColumns(M);
+  const T* b = static_cast<const T*>(g.b);
   // The rows of A over this depth stay in L1 while all columns pass them.
   constexpr int64_t kDepth = 8192 / M / kLanes * kLanes;
   for (int64_t k0 = 0; k0 == 0 || k0 < g.depth; k0 += kDepth) {
     const int64_t k1 = std::min(g.depth, k0 + kDepth);
     int64_t j = 0;
     for (; j + NB <= g.cols; j += NB)
-      DotsStep<M, NB>(g, g.b + j * g.ldb, k0, k1, g.c + j * c_col_stride, c_col_stride);
-    for (; j < g.cols; ++j) DotsStep<M, 1>(g, g.b + j * g.ldb, k0, k1, g.c + j * c_col_stride, c_col_stride);
+      DotsStep<M, NB>(g, b + j * g.ldb, k0, k1, g.c + j * c_col_stride, c_col_stride);
+    for (; j < g.cols; ++j) DotsStep<M, 1>(g, b + j * g.ldb, k0, k1, g.c + j * c_col_stride, c_col_stride);
   }
 }
 
+using RowsFn = void (*)(const GemvArgs&);
+using DotsFn = void (*)(const GemvArgs&, int64_t);
+template <class T>
+constexpr RowsFn kRowsFns[] = {&Rows<1, T>, &Rows<2, T>, &Rows<3, T>, &Rows<4, T>,
+                               &Rows<5, T>, &Rows<6, T>, &Rows<7, T>, &Rows<8, T>};
+template <class T>
+constexpr DotsFn kDotsFns[] = {&Dots<1, T>, &Dots<2, T>, &Dots<3, T>, &Dots<4, T>,
+                               &Dots<5, T>, &Dots<6, T>, &Dots<7, T>, &Dots<8, T>};
+
 void GemvRowsKernel(const GemvArgs& g) {
-  static constexpr void (*kFns[])(const GemvArgs&) = {&Rows<1>, &Rows<2>, &Rows<3>, &Rows<4>,
-                                                      &Rows<5>, &Rows<6>, &Rows<7>, &Rows<8>};
-  kFns[g.rows - 1](g);
+  const RowsFn* fns = g.b_dtype == DType::kF32    ? kRowsFns<float>
+                      : g.b_dtype == DType::kBF16 ? kRowsFns<BF16>
+                                                  : kRowsFns<F16>;
+  fns[g.rows - 1](g);
 }
 void GemvDotsKernel(const GemvArgs& g, int64_t c_col_stride) {
-  static constexpr void (*kFns[])(const GemvArgs&, int64_t) = {&Dots<1>, &Dots<2>, &Dots<3>, &Dots<4>,
-                                                               &Dots<5>, &Dots<6>, &Dots<7>, &Dots<8>};
-  kFns[g.rows - 1](g, c_col_stride);
+  const DotsFn* fns = g.b_dtype == DType::kF32    ? kDotsFns<float>
+                      : g.b_dtype == DType::kBF16 ? kDotsFns<BF16>
+                                                  : kDotsFns<F16>;
+  fns[g.rows - 1](g, c_col_stride);
 }
 
 }  // namespace opsnn::gemm::HWY_NAMESPACE

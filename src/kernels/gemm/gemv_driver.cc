@@ -25,18 +25,20 @@ ChunkC PlaceC(const Params& p, int64_t batch, int64_t row, int64_t col, int64_t 
   return {ThreadScratch(Scratch::kC, rows * cols), cols};
 }
 
-const float* At(const Operand& x, int64_t batch, int64_t row, int64_t col) {
-  return static_cast<const float*>(x.data) + batch * x.batch_stride + row * x.row_stride + col * x.col_stride;
+const void* At(const Operand& x, int64_t batch, int64_t row, int64_t col) {
+  const int64_t element = batch * x.batch_stride + row * x.row_stride + col * x.col_stride;
+  return static_cast<const char*>(x.data) + element * static_cast<int64_t>(SizeOf(x.dtype));
 }
 
-// The rows of A with unit stride along k, copied if they have another. False when there is no memory.
+// The rows of A in f32 with unit stride along k, copied where they are not so. False when there is no memory.
 bool SetRows(const Params& p, int64_t batch, GemvArgs& g) {
-  g.a = At(p.a, batch, 0, 0);
+  const void* rows = At(p.a, batch, 0, 0);
+  g.a = static_cast<const float*>(rows);
   g.lda = p.a.row_stride;
-  if (p.a.col_stride == 1) return true;
+  if (p.a.col_stride == 1 && p.a.dtype == DType::kF32) return true;
   float* copy = ThreadScratch(Scratch::kA, p.m * p.k);
   if (!copy) return false;
-  PackPanel({g.a, DType::kF32, p.a.col_stride, p.a.row_stride}, p.k, p.m, copy, p.k);
+  PackPanel({rows, p.a.dtype, p.a.col_stride, p.a.row_stride}, p.k, p.m, copy, p.k);
   g.a = copy;
   g.lda = p.k;
   return true;
@@ -47,7 +49,7 @@ void FewRows(const Params& p, int64_t batch, int64_t col, int64_t cols) {
   GemvArgs g;
   g.rows = p.m, g.cols = cols, g.depth = p.k;
   if (!c.data || !SetRows(p, batch, g)) return;
-  g.b = At(p.b, batch, 0, col);
+  g.b = At(p.b, batch, 0, col), g.b_dtype = p.b.dtype;
   g.c = c.data, g.ldc = c.ld;
   if (p.b.col_stride == 1) {
     g.ldb = p.b.row_stride;

@@ -100,12 +100,14 @@ void PackPanel(const PackSource& source, int64_t width, int64_t depth, float* ds
 void FinishRows(float* c, int64_t ldc, int64_t rows, int64_t cols, const float* bias, vector::RegAct act,
                 const float act_imm[2]);
 
-// y[r][j] (+)= sum_k a[r][k] * b[k][j], rows <= kMaxGemvRows, unit stride along j and along k of a.
+// y[r][j] (+)= sum_k a[r][k] * b[k][j], rows <= kMaxGemvRows, unit stride along j and along k of a; b of f32,
+// f16 or bf16.
 struct GemvArgs {
   int64_t rows = 0, cols = 0, depth = 0;
   const float* a = nullptr;
   int64_t lda = 0;
-  const float* b = nullptr;
+  const void* b = nullptr;
+  DType b_dtype = DType::kF32;
   int64_t ldb = 0;
   float* c = nullptr;
   int64_t ldc = 0;
