@@ -19,7 +19,8 @@ struct RowMoments {
   SlotId variance;  // of the population
 };
 
-inline RowMoments AddRowMoments(ProgramBuilder& b, SlotId x) {
+// missed_by_mean, if asked for: the mean without its rounding is mean + *missed_by_mean.
+inline RowMoments AddRowMoments(ProgramBuilder& b, SlotId x, SlotId* missed_by_mean = nullptr) {
   RowMoments m;
   m.mean = b.Unary(StageOp::kRowMean, x);
   const SlotId d = b.Binary(StageOp::kSub, x, m.mean);
@@ -29,6 +30,7 @@ inline RowMoments AddRowMoments(ProgramBuilder& b, SlotId x) {
   m.variance = b.Ternary(StageOp::kSelect, b.Binary(StageOp::kLess, excess, squares),
                          b.Binary(StageOp::kSub, squares, excess), squares);
   m.centred = b.Binary(StageOp::kSub, d, missed);
+  if (missed_by_mean) *missed_by_mean = missed;
   return m;
 }
 

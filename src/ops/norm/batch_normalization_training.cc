@@ -3,6 +3,7 @@
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
 #include "ops/norm/axes_norm.h"
+#include "program/moments.h"
 #include "vector/run.h"
 
 namespace opsnn::ops {
@@ -57,20 +58,22 @@ class TrainingKernel : public op::Kernel {
     k->statistic_ = type == ComputeType::kF64 ? DType::kF64 : DType::kF32;
 
     ProgramBuilder rows, mix, apply;
-    const SlotId x = rows.Input(type), mean = rows.Unary(StageOp::kRowMean, x);
-    rows.Output(mean);
-    rows.Output(
-        rows.Unary(StageOp::kRowMean, rows.Unary(StageOp::kSquare, rows.Binary(StageOp::kSub, x, mean))));
+    SlotId missed_by_mean;
+    const RowMoments moments = AddRowMoments(rows, rows.Input(type), &missed_by_mean);
+    rows.Output(moments.mean);
+    rows.Output(moments.variance);
+    rows.Output(missed_by_mean);
     const double momentum = attrs.Float("momentum", 0.9);
     const SlotId before = mix.Input(ComputeTypeOf(c.inputs[3]->dtype)), now = mix.Input(type);
     mix.Output(mix.Binary(StageOp::kAdd, mix.Unary(StageOp::kAffine, mix.Convert(before, type), momentum, 0),
                           mix.Unary(StageOp::kAffine, now, 1 - momentum, 0)));
     const SlotId in = apply.Input(type), m = apply.Input(type), v = apply.Input(type),
                  scale = apply.Input(ComputeTypeOf(c.inputs[1]->dtype)),
-                 shift = apply.Input(ComputeTypeOf(c.inputs[2]->dtype));
+                 shift = apply.Input(ComputeTypeOf(c.inputs[2]->dtype)), missed = apply.Input(type);
     const SlotId inverse =
         apply.Unary(StageOp::kRsqrt, apply.Unary(StageOp::kAffine, v, 1, attrs.Float("epsilon", 1e-5)));
-    const SlotId normal = apply.Binary(StageOp::kMul, apply.Binary(StageOp::kSub, in, m), inverse);
+    const SlotId centred = apply.Binary(StageOp::kSub, apply.Binary(StageOp::kSub, in, m), missed);
+    const SlotId normal = apply.Binary(StageOp::kMul, centred, inverse);
     apply.Output(
         apply.Ternary(StageOp::kMulAdd, normal, apply.Convert(scale, type), apply.Convert(shift, type)));
     OPSNN_ASSIGN_OR_RETURN(k->rows_, vector::Compile(std::move(rows).Build()));
@@ -80,11 +83,11 @@ class TrainingKernel : public op::Kernel {
   }
 
   Status Run(const op::RunArgs& args) const override {
-    TensorView x = x_, y = y_, statistics[2];
+    TensorView x = x_, y = y_, statistics[kStatistics];
     x.data = args.inputs[0];
     y.data = args.outputs[0];
     const int64_t channels = x_.dims[0];
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kStatistics; ++i) {
       const int64_t at = i * channels * static_cast<int64_t>(SizeOf(statistic_));
       Dims dims = Dims::Filled(x_.rank(), 1);
       dims[0] = channels;
@@ -99,17 +102,21 @@ class TrainingKernel : public op::Kernel {
       vector::RunTensors(*blend_, in, {&out, 1});
     }
     if (x_.size() == 0) return OkStatus();
-    TensorView in[5] = {x, statistics[0], statistics[1], params_[0], params_[1]};
+    TensorView in[6] = {x, statistics[0], statistics[1], params_[0], params_[1], statistics[2]};
     in[3].data = args.inputs[1];
     in[4].data = args.inputs[2];
-    for (int i = 1; i < 5; ++i) in[i] = BroadcastTo(in[i], x_.dims);
+    for (int i = 1; i < 6; ++i) in[i] = BroadcastTo(in[i], x_.dims);
     vector::RunTensors(*apply_, in, {&y, 1});
     return OkStatus();
   }
-  size_t workspace_bytes() const override { return static_cast<size_t>(2 * x_.dims[0]) * SizeOf(statistic_); }
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(kStatistics * x_.dims[0]) * SizeOf(statistic_);
+  }
   std::string variant() const override { return "statistics, then a program"; }
 
  private:
+  static constexpr int kStatistics = 3;  // mean, variance, what the mean's rounding misses
+
   TensorView x_, y_, params_[4];
   std::vector<TensorView> running_;
   DType statistic_ = DType::kF32;

@@ -6,6 +6,7 @@
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
 #include "ops/norm/axes_norm.h"
+#include "program/moments.h"
 #include "vector/run.h"
 
 namespace opsnn::ops {
@@ -39,25 +40,17 @@ Status InferGroupNorm(const op::OpDef& def, CountGroups groups, op::InferContext
   return InferLikeInput(c);
 }
 
-// Mean and 1 / sqrt(variance + epsilon) of a row.
-struct Statistics {
-  SlotId mean, inverse;
-};
-Statistics AddStatistics(ProgramBuilder& b, SlotId x, double epsilon) {
-  const SlotId mean = b.Unary(StageOp::kRowMean, x);
-  const SlotId centred = b.Binary(StageOp::kSub, x, mean);
-  const SlotId variance = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, centred));
-  return {mean, b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, variance, 1, epsilon))};
+SlotId AddInverse(ProgramBuilder& b, SlotId variance, double epsilon) {
+  return b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, variance, 1, epsilon));
 }
 
 // Scale and shift are values of the row: one program does it all.
 Program WholeProgram(ComputeType type, double epsilon) {
   ProgramBuilder b;
   const SlotId x = b.Input(type), scale = b.Input(type, true), shift = b.Input(type, true);
-  const Statistics s = AddStatistics(b, x, epsilon);
-  const SlotId factor = b.Binary(StageOp::kMul, s.inverse, scale);
-  b.Output(
-      b.Binary(StageOp::kAdd, b.Binary(StageOp::kMul, b.Binary(StageOp::kSub, x, s.mean), factor), shift));
+  const RowMoments m = AddRowMoments(b, x);
+  const SlotId factor = b.Binary(StageOp::kMul, AddInverse(b, m.variance, epsilon), scale);
+  b.Output(b.Binary(StageOp::kAdd, b.Binary(StageOp::kMul, m.centred, factor), shift));
   return std::move(b).Build();
 }
 
@@ -76,12 +69,15 @@ class GroupKernel : public op::Kernel {
     k->images_ =
         std::clamp<int64_t>(kPassBytes / std::max<int64_t>(image, 1), 1, std::max<int64_t>(y.dims[0], 1));
     ProgramBuilder first, second;
-    const Statistics s = AddStatistics(first, first.Input(type), epsilon);
-    first.Output(s.mean);
-    first.Output(s.inverse);
+    SlotId missed_by_mean;
+    const RowMoments m = AddRowMoments(first, first.Input(type), &missed_by_mean);
+    first.Output(m.mean);
+    first.Output(missed_by_mean);
+    first.Output(AddInverse(first, m.variance, epsilon));
     const SlotId x = second.Input(type), scale = second.Input(type), shift = second.Input(type),
-                 mean = second.Input(type), inverse = second.Input(type);
-    const SlotId normal = second.Binary(StageOp::kMul, second.Binary(StageOp::kSub, x, mean), inverse);
+                 mean = second.Input(type), missed = second.Input(type), inverse = second.Input(type);
+    const SlotId centred = second.Binary(StageOp::kSub, second.Binary(StageOp::kSub, x, mean), missed);
+    const SlotId normal = second.Binary(StageOp::kMul, centred, inverse);
     second.Output(second.Ternary(StageOp::kMulAdd, normal, scale, shift));
     OPSNN_ASSIGN_OR_RETURN(k->first_, vector::Compile(std::move(first).Build()));
     OPSNN_ASSIGN_OR_RETURN(k->second_, vector::Compile(std::move(second).Build()));
@@ -94,11 +90,13 @@ class GroupKernel : public op::Kernel {
     return OkStatus();
   }
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(2 * images_ * y_.dims[1]) * SizeOf(statistic_);
+    return static_cast<size_t>(kStatistics * images_ * y_.dims[1]) * SizeOf(statistic_);
   }
   std::string variant() const override { return "statistics, then a program"; }
 
  private:
+  static constexpr int kStatistics = 3;  // mean, what its rounding misses, 1 / sqrt(variance + epsilon)
+
   static TensorView Images(TensorView v, void* data, int64_t first, int64_t count) {
     v.data = static_cast<char*>(data) + first * v.strides[0] * static_cast<int64_t>(SizeOf(v.dtype));
     v.dims[0] = count;
@@ -109,15 +107,15 @@ class GroupKernel : public op::Kernel {
     Dims per_group = Dims::Filled(y_.rank(), 1);
     per_group[0] = count;
     per_group[1] = y_.dims[1];
-    TensorView statistics[2];
-    for (int i = 0; i < 2; ++i) {
+    TensorView statistics[kStatistics];
+    for (int i = 0; i < kStatistics; ++i) {
       const int64_t at = i * count * y_.dims[1] * static_cast<int64_t>(SizeOf(statistic_));
       statistics[i] = TensorView::Contiguous(static_cast<char*>(args.workspace) + at, statistic_, per_group);
     }
-    TensorView in[5];
+    TensorView in[3 + kStatistics];
     for (int i = 0; i < 3; ++i) in[i] = Images(in_[i], args.inputs[i], first, count);
     vector::RunTensors(*first_, {in, 1}, statistics, y_.rank() - 2);
-    for (int i = 0; i < 2; ++i) in[3 + i] = BroadcastTo(statistics[i], in[0].dims);
+    for (int i = 0; i < kStatistics; ++i) in[3 + i] = BroadcastTo(statistics[i], in[0].dims);
     const TensorView out = Images(y_, args.outputs[0], first, count);
     vector::RunTensors(*second_, in, {&out, 1});
   }

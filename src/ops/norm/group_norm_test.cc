@@ -66,6 +66,33 @@ TEST(GroupNorm, RandomShapes) {
   }
 }
 
+// Far from zero the mean rounds by as much as the data spread; the result must not.
+TEST(GroupNorm, DataFarFromZero) {
+  constexpr int64_t kInner = 64;
+  for (const bool per_group : {false, true}) {
+    GuardedTensor x(DType::kF32, {2, 4, kInner}), scale(DType::kF32, {per_group ? 2 : 4}),
+        bias(DType::kF32, {per_group ? 2 : 4});
+    std::vector<double> v(2 * 4 * kInner), ones(per_group ? 2 : 4, 1.0), zeros(ones.size(), 0.0);
+    for (size_t i = 0; i < v.size(); ++i) v[i] = 10000 + static_cast<double>(i * 7 % 128) / 1024;
+    x.Set(v), scale.Set(ones), bias.Set(zeros);
+    OpTester t("GroupNormalization");
+    t.In(x).In(scale).In(bias).Attr("epsilon", 1e-12).Attr("num_groups", int64_t{2});
+    std::vector<double> want(v.size()), bounds(v.size());
+    constexpr size_t kRow = 2 * kInner;
+    for (size_t first = 0; first < v.size(); first += kRow) {
+      double mean = 0, var = 0;
+      for (size_t i = 0; i < kRow; ++i) mean += v[first + i] / kRow;
+      for (size_t i = 0; i < kRow; ++i) var += (v[first + i] - mean) * (v[first + i] - mean) / kRow;
+      for (size_t i = 0; i < kRow; ++i) {
+        want[first + i] = (v[first + i] - mean) / std::sqrt(var + 1e-12);
+        bounds[first + i] = 16 * testing::Epsilon(DType::kF32) * (std::fabs(want[first + i]) + 1);
+      }
+    }
+    Rng rng;
+    Expect(t, rng, want, bounds, "far from zero");
+  }
+}
+
 TEST(GroupNorm, EmptyAndNan) {
   GuardedTensor none(DType::kF32, {0, 4, 3}), four(DType::kF32, {4});
   four.Set({1, 1, 1, 1});
