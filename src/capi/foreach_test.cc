@@ -166,7 +166,9 @@ class Foreach : public ApiTest {
         if (p.is_output()) written = &inputs.back();
       } else if (p.kind == ParamKind::kTensor) {
         const bool each = std::string(p.name) == "scalars";
-        const DType type = std::string(p.name) == "roundMode" ? DType::kS8 : IsFloat(t) ? DType::kF32 : DType::kS32;
+        const DType type = std::string(p.name) == "roundMode" ? DType::kS8
+                           : IsFloat(t)                       ? DType::kF32
+                                                              : DType::kS32;
         factor_tensors.push_back(
             std::make_unique<ApiTensor>(type, Dims{each ? static_cast<int64_t>(shapes.size()) : 1}, &rng_));
         factor_tensors.back()->Set(std::vector<double>(each ? shapes.size() : 1, factor));

@@ -3,6 +3,7 @@
 
 #include "aclnnop/aclnn_logit.h"
 #include "aclnnop/aclnn_mse_loss.h"
+#include "aclnnop/aclnn_mse_loss_out.h"
 #include "aclnnop/aclnn_smooth_l1_loss.h"
 #include "capi/aclnn_tester.h"
 #include "capi/api_case.h"
@@ -168,6 +169,7 @@ TEST_F(Losses, AgainstDoubles) {
   for (const LossCase& k : kLosses) {
     for (DType t : kFloats) {
       for (int64_t reduction = 0; reduction <= (k.backward ? 3 : 2); ++reduction) {
+        if (reduction != 0 && std::string(k.name) == "MseLossOut") continue;  // goes along the first dim
         for (bool strided : {false, true}) {
           if (k.loss) Round(k, t, reduction, false, strided);
           if (k.gradient) Round(k, t, reduction, true, strided);
@@ -196,11 +198,16 @@ TEST_F(Losses, GradientsAreThoseOfTheLoss) {
 
 TEST_F(Losses, EmptyAndRefusals) {
   ApiTensor none(DType::kF32, {0, 3}), x(DType::kF32, {2, 3}), other(DType::kF32, {2, 4}), y(DType::kF32, {}),
-      wide(DType::kF32, {2});
+      wide(DType::kF32, {2}), zeros(DType::kF32, {2, 3}), row(DType::kF32, {3});
   ASSERT_EQ(CALL(aclnnMseLoss, none, none, 1, y), 0) << aclGetRecentErrMsg();
   EXPECT_TRUE(std::isnan(y.Get()[0]));
   ASSERT_EQ(CALL(aclnnMseLoss, none, none, 2, y), 0) << aclGetRecentErrMsg();
   EXPECT_EQ(y.Get()[0], 0);
+  // Along the first dim alone.
+  x.Set({1, 2, 3, 4, 5, 6});
+  zeros.Set({0, 0, 0, 0, 0, 0});
+  ASSERT_EQ(CALL(aclnnMseLossOut, x, zeros, 1, row), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(row.Get(), (std::vector<double>{8.5, 14.5, 22.5}));
   ExpectRefused(CALL(aclnnMseLoss, x, other, 1, y), 161002, {"target has shape [2,4]", "[2,3]"});
   ExpectRefused(CALL(aclnnMseLoss, x, x, 3, y), 161002, {"reduction is 3"});
   ExpectRefused(CALL(aclnnMseLoss, x, x, 1, wide), 161002, {"out has shape [2]", "one element"});

@@ -361,7 +361,8 @@ TEST_F(ApiTest, PhaseOneNeedsNoData) {
   // A number that is no address is refused before anything reads it.
   x = aclCreateTensor(dims, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 1, reinterpret_cast<void*>(0x10));
   EXPECT_EQ(aclnnReluGetWorkspaceSize(x, y, &workspace_size_, &executor_), 0);
-  ExpectRefused(aclnnRelu(nullptr, 0, executor_, stream_), kInvalid, {"address of self is 0x10", "no memory"});
+  ExpectRefused(aclnnRelu(nullptr, 0, executor_, stream_), kInvalid,
+                {"address of self is 0x10", "no memory"});
   aclDestroyTensor(x);
 }
 

@@ -24,14 +24,17 @@ struct Lists {
 };
 
 Status RequireLike(const Call& call, const std::vector<Operand>& list, const std::vector<Operand>& first,
-                   const char* param, bool shapes) {
+                   const char* param, bool shapes, bool converts) {
   if (list.size() != first.size()) {
     return InvalidArgument("%s: %s has %zu tensors; allowed: %zu, as the first list", call.function().api,
                            param, list.size(), first.size());
   }
   for (size_t i = 0; i < list.size(); ++i) {
-    const std::string whose = NameOf(call, first[0]);
-    OPSNN_RETURN_IF_ERROR(RequireDType(call, list[i], first[0].desc.dtype, whose.c_str()));
+    const bool floats = IsFloat(list[i].desc.dtype) && IsFloat(first[0].desc.dtype);
+    if (!(converts && floats)) {
+      const std::string whose = NameOf(call, first[0]);
+      OPSNN_RETURN_IF_ERROR(RequireDType(call, list[i], first[0].desc.dtype, whose.c_str()));
+    }
     if (shapes) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, list[i], first[i]));
   }
   return OkStatus();
@@ -46,7 +49,8 @@ Status FindLists(const Call& call, bool shapes, Lists* lists) {
     if (list.empty()) return BadValue(call, params[p].name, "an empty list", "one tensor or more");
     const bool result = params[p].dir == op::ParamDir::kOut;
     const auto& first = lists->inputs.empty() ? list : lists->inputs[0];
-    OPSNN_RETURN_IF_ERROR(RequireLike(call, list, first, params[p].name, shapes || !result));
+    const bool copies = result && call.function().op->name == "Identity";  // may change the float type
+    OPSNN_RETURN_IF_ERROR(RequireLike(call, list, first, params[p].name, shapes || !result, copies));
     if (params[p].is_output()) lists->outputs = list;
     if (!result) lists->inputs.push_back(std::move(list));
   }
@@ -70,7 +74,7 @@ Status OneFactor(const Call& call, const char* param, const Scalar& s, DType lis
 Status FactorsOfTensor(const Call& call, int p, DType list, size_t count, std::vector<Operand>* factors) {
   const char* param = call.function().params[p].name;
   const Operand all = Arg(call, param);
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, all, 0, 1));
+  if (!all.desc.IsContiguous()) OPSNN_RETURN_IF_ERROR(RequireRank(call, all, 0, 1));
   OPSNN_RETURN_IF_ERROR(RequireFactorKind(call, param, all.desc.dtype, list));
   const int64_t n = NumElements(all.desc.dims);
   const bool each = std::string_view(param) == "scalars";  // one value per member
@@ -78,10 +82,10 @@ Status FactorsOfTensor(const Call& call, int p, DType list, size_t count, std::v
     return BadValue(call, param, StrFormat("of %lld elements", static_cast<long long>(n)),
                     StrFormat("%zu", each ? count : size_t{1}));
   }
-  const int64_t step = each && all.desc.dims.rank() == 1 ? StridesOf(all.desc)[0] : 0;
+  const int64_t step = all.desc.IsContiguous() ? 1 : StridesOf(all.desc)[0];
   for (size_t i = 0; i < count; ++i) {
     Operand one = WithView(all, {}, {});
-    one.offset += static_cast<int64_t>(i) * step;
+    if (each) one.offset += static_cast<int64_t>(i) * step;
     factors->push_back(one);
   }
   return OkStatus();

@@ -176,6 +176,10 @@ Status Adapt_Loss(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(FindOperands(call, loss.gradient, &o));
   const Operand y = Arg(call, {"out", "result", "gradInput", "gradTarget"});
   OPSNN_RETURN_IF_ERROR(RequireCast(call, o.dtype, y));
+  if (std::string_view(loss.api).find("BinaryCross") != std::string_view::npos) {  // these do not promote
+    for (const Operand* other : std::initializer_list<const Operand*>{&o.inputs[1], &y})
+      OPSNN_RETURN_IF_ERROR(RequireDType(call, *other, o.inputs[0].desc.dtype, "self"));
+  }
   const auto count = static_cast<double>(NumElements(o.pair));
   if (loss.gradient || reduction == kNone) {
     OPSNN_RETURN_IF_ERROR(RequireShape(call, y, o.dims, "the shape of the result"));
@@ -186,23 +190,30 @@ Status Adapt_Loss(const Call& call, OpCall& out) {
     Take(ProgramCall(LossProgram(call, loss, o, factor), o.inputs, {y}), &out);
     return OkStatus();
   }
-  if (y.desc.dims.rank() > 1 || NumElements(y.desc.dims) != 1) {
+  // One number over all elements; MseLossOut goes over the first dim alone.
+  const bool first_dim = std::string_view(loss.api) == "aclnnMseLossOut" && o.dims.rank() > 0;
+  const std::vector<int64_t> axes = first_dim ? std::vector<int64_t>{0} : std::vector<int64_t>{};
+  Operand to = y;
+  if (first_dim) {
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, y, ReducedDims(o.dims, axes, false), "without the first dim"));
+  } else if (y.desc.dims.rank() > 1 || NumElements(y.desc.dims) != 1) {
     return InvalidArgument("%s: %s has shape %s; allowed: one element, as reduction is %lld",
                            call.function().api, NameOf(call, y).c_str(), ToString(y.desc.dims).c_str(),
                            static_cast<long long>(reduction));
+  } else {
+    to = WithView(y, Dims(), Dims());
   }
-  const Operand one = WithView(y, Dims(), Dims());
   if (count == 0) {
     const double empty = reduction == kMean ? std::numeric_limits<double>::quiet_NaN() : 0;
     out.op = op::FindOperator("Identity");
-    out.inputs = {ConstantFloat(empty, y.desc.dtype)};
-    out.outputs = {one};
+    out.inputs = {BroadcastView(ConstantFloat(empty, y.desc.dtype), to.desc.dims)};
+    out.outputs = {to};
     return OkStatus();
   }
   const DType wide = o.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   const Operand each = out.Temp(wide, o.dims);
   out.first.push_back(ProgramCall(LossProgram(call, loss, o, 1), o.inputs, {each}));
-  Reduce(reduction == kMean ? "ReduceMean" : "ReduceSum", each, wide, one, {}, false, &out);
+  Reduce(reduction == kMean ? "ReduceMean" : "ReduceSum", each, wide, to, axes, false, &out);
   return OkStatus();
 }
 

@@ -28,7 +28,7 @@ Status ReadMask(const Call& call, std::initializer_list<const char*> outputs, st
   return OkStatus();
 }
 
-// One value per row: the dims of x with the normalised ones as 1, or without them.
+// One value per row: the dims of x with the normalised ones as 1, or without them, or as many in a row.
 Result<Operand> PerRow(const Call& call, const char* param, const Operand& x, int rows) {
   const Operand o = Arg(call, param);
   Dims kept = x.desc.dims, lead;
@@ -39,6 +39,7 @@ Result<Operand> PerRow(const Call& call, const char* param, const Operand& x, in
       kept[i] = 1;
     }
   }
+  if (o.desc.IsContiguous() && NumElements(o.desc.dims) == NumElements(kept)) return Reshaped(o, kept);
   if (!(o.desc.dims == lead)) OPSNN_RETURN_IF_ERROR(RequireShape(call, o, kept, "one value per row"));
   Dims strides = StridesOf(o.desc);
   strides.resize(lead.rank());
@@ -144,7 +145,9 @@ Status Adapt_LayerNormGrad(const Call& call, OpCall& out) {
   if (shape.size() > kMaxRank) return BadValue(call, "normalizedShape", "too long", "at most 8 values");
   const Dims normalized{std::span<const int64_t>(shape)};
   OPSNN_ASSIGN_OR_RETURN(const int rows, RowsOf(call, n.x, normalized, "normalizedShape"));
-  for (const Operand* o : {&n.dy, &n.dx}) OPSNN_RETURN_IF_ERROR(RequireLike(call, *o, n.x));
+  OPSNN_RETURN_IF_ERROR(RequireLike(call, n.dy, n.x));
+  if (n.dx.given()) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, n.dx, n.x));
+  if (n.dx.given() && n.dx.desc.dtype != DType::kF32) OPSNN_RETURN_IF_ERROR(RequireLike(call, n.dx, n.x));
   const Operand bias = Arg(call, "biasOptional");
   for (const Operand* o : std::initializer_list<const Operand*>{&n.gamma, &n.dgamma, &n.dbeta, &bias})
     OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, normalized, "normalizedShape"));
@@ -331,11 +334,15 @@ Status Adapt_BatchNormElements(const Call& call, OpCall& out) {
   if (!gradient) {
     const Operand bias = Arg(call, "bias");
     OPSNN_RETURN_IF_ERROR(RequireChannels(call, {&bias}, x.desc.dims[1]));
-    inputs.push_back(OverImage(weight, x));
-    inputs.push_back(OverImage(bias, x));
+    for (const Operand* o : {&weight, &bias}) {
+      if (o->given()) inputs.push_back(OverImage(*o, x));
+    }
     Take(FormulaCall(std::move(inputs), {y}, 0,
-                     [](ProgramBuilder&, Formula& f) {
-                       return std::vector<Term>{(f.In(0) - f.In(1)) * f.In(2) * f.In(3) + f.In(4)};
+                     [&](ProgramBuilder&, Formula& f) {
+                       Term z = (f.In(0) - f.In(1)) * f.In(2);
+                       if (weight.given()) z = z * f.In(3);
+                       if (bias.given()) z = z + f.In(weight.given() ? 4 : 3);
+                       return std::vector<Term>{z};
                      }),
          &out);
     return OkStatus();
@@ -380,12 +387,10 @@ Status Adapt_GroupNormGrad(const Call& call, OpCall& out) {
   }
   for (const Operand* o : {&dy, &x}) OPSNN_RETURN_IF_ERROR(elements(*o, all, "N * C * HxW"));
   for (const Operand* o : {&mean, &rstd}) OPSNN_RETURN_IF_ERROR(elements(*o, n * groups, "N * group"));
-  OPSNN_RETURN_IF_ERROR(elements(gamma, c, "C"));
+  for (const Operand* o : std::initializer_list<const Operand*>{&gamma, &wanted[1], &wanted[2]})
+    OPSNN_RETURN_IF_ERROR(elements(*o, c, "C"));
   OPSNN_RETURN_IF_ERROR(RequireDType(call, dy, x.desc.dtype, "input"));
   OPSNN_RETURN_IF_ERROR(RequireLike(call, wanted[0], x));
-  for (size_t i : {1, 2}) {
-    if (wanted[i].given()) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, wanted[i], gamma));
-  }
   const Dims rows = {n, groups, c / groups, s};
   auto flat = [&](const Operand& o, const Dims& dims) { return Reshaped(Contiguously(o, &out), dims); };
   const Operand grad = flat(dy, rows),
@@ -396,13 +401,15 @@ Status Adapt_GroupNormGrad(const Call& call, OpCall& out) {
   std::vector<Operand> outputs;
   if (dx.given()) outputs.push_back(Reshaped(dx, rows));
   if (products.given()) outputs.push_back(Reshaped(products, rows));
-  const std::vector<Operand> inputs = {grad, flat(x, rows), flat(mean, {n, groups, 1, 1}),
-                                       flat(rstd, {n, groups, 1, 1}), flat(gamma, {groups, c / groups, 1})};
+  std::vector<Operand> inputs = {grad, flat(x, rows), flat(mean, {n, groups, 1, 1}),
+                                 flat(rstd, {n, groups, 1, 1})};
+  if (gamma.given()) inputs.push_back(flat(gamma, {groups, c / groups, 1}));
   if (!outputs.empty()) {
     calls.push_back(FormulaCall(inputs, std::move(outputs), 2, [&](ProgramBuilder&, Formula& f) {
       const Term normalised = (f.In(1) - f.In(2)) * f.In(3);
       std::vector<Term> results;
-      if (dx.given()) results.push_back(RowGradient(f.In(0) * f.In(4), normalised, f.In(3), true));
+      const Term g = gamma.given() ? f.In(0) * f.In(4) : f.In(0);
+      if (dx.given()) results.push_back(RowGradient(g, normalised, f.In(3), true));
       if (products.given()) results.push_back(f.In(0) * normalised);
       return results;
     }));
