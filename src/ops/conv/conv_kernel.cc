@@ -92,39 +92,10 @@ BoundArg ConvKernel::Stage(const TensorDesc& d, int input, const Dims& dims) {
   return b;
 }
 
-// The kernels' view of a call of known shapes.
-Result<conv::ConvShape> ShapeOfCall(const char* name, bool transposed, const TensorDesc& x,
-                                    const TensorDesc& w, const op::Attrs& attrs) {
-  OPSNN_ASSIGN_OR_RETURN(const ConvCall call, ResolveConv(name, transposed, x.dims, w.dims, attrs));
-  conv::ConvShape s;
-  s.n = x.dims[0], s.c = x.dims[1], s.oc = call.out[1];
-  const op::Window& win = call.window;
-  const auto size = [&win](const Dims& dims, int axis) {  // 1 where there is no such dim
-    const int i = win.DimOf(axis);
-    return i < 0 || i >= win.spatial ? int64_t{1} : dims[2 + i];
-  };
-  s.d = size(x.dims, 2), s.h = size(x.dims, 0), s.w = size(x.dims, 1);
-  s.od = size(call.out, 2), s.oh = size(call.out, 0), s.ow = size(call.out, 1);
-  s.kd = win.kernel[2], s.kh = win.kernel[0], s.kw = win.kernel[1];
-  s.sd = win.stride[2], s.sh = win.stride[0], s.sw = win.stride[1];
-  s.dd = win.dilation[2], s.dh = win.dilation[0], s.dw = win.dilation[1];
-  s.pf = win.pad_begin[2], s.pt = win.pad_begin[0], s.pl = win.pad_begin[1];
-  s.groups = call.groups;
-  s.transposed = transposed;
-  s.x_blocked = IsBlocked(x);
-  constexpr int64_t kMaxPlane = int64_t{1}
-                                << 30;  // offsets inside a plane are 32-bit in the kernels' tap lists
-  if (s.d > kMaxPlane || s.od > kMaxPlane || s.h > kMaxPlane || s.w > kMaxPlane || s.oh > kMaxPlane ||
-      s.ow > kMaxPlane) {
-    return InvalidArgument("%s: X has shape %s and Y %s; allowed: spatial sizes up to 2^30", name,
-                           ToString(x.dims).c_str(), ToString(call.out).c_str());
-  }
-  return s;
-}
-
 Status ConvKernel::MakeShape(const char* name, bool transposed, const PlanContext& c) {
   const op::Attrs& attrs = op::AttrsOf(c.attrs);
-  OPSNN_ASSIGN_OR_RETURN(conv::ConvShape s, ShapeOfCall(name, transposed, *c.inputs[0], *c.inputs[1], attrs));
+  OPSNN_ASSIGN_OR_RETURN(conv::ConvShape s, ShapeOfCall(name, transposed, c.inputs[0]->dims, c.inputs[1]->dims, attrs));
+  s.x_blocked = IsBlocked(*c.inputs[0]);
   s.y_blocked = IsBlocked(c.outputs[0]);
   s.winograd = static_cast<int>(attrs.Int("winograd", 0));
   plan_ = conv::PlanConv(s);
@@ -323,8 +294,8 @@ std::string ConvKernel::variant() const {
 int WinogradTile(const TensorDesc& x, const TensorDesc& w, const op::Attrs& attrs) {
   if (!x.known_rank || !w.known_rank || !IsKnown(x.dims) || !IsKnown(w.dims) || x.dtype != DType::kF32)
     return 0;
-  const Result<conv::ConvShape> s = ShapeOfCall("Conv", false, x, w, attrs);
-  return s.ok() ? conv::ChooseWinograd(*s) : 0;
+  const Result<conv::ConvShape> s = ShapeOfCall("Conv", false, x.dims, w.dims, attrs);
+  return s.ok() && s->flat() ? conv::ChooseWinograd(*s) : 0;
 }
 
 double WinogradGrowth(int tile, int64_t channels) { return conv::WinogradGrowth(tile, channels); }

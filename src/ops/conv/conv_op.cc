@@ -150,6 +150,34 @@ Result<ConvCall> ResolveConv(const char* name, bool transposed, const Dims& x, c
   return call;
 }
 
+Result<conv::ConvShape> ShapeOfCall(const char* name, bool transposed, const Dims& x, const Dims& w,
+                                    const op::Attrs& attrs) {
+  OPSNN_ASSIGN_OR_RETURN(const ConvCall call, ResolveConv(name, transposed, x, w, attrs));
+  conv::ConvShape s;
+  s.n = x[0], s.c = x[1], s.oc = call.out[1];
+  const op::Window& win = call.window;
+  const auto size = [&win](const Dims& dims, int axis) {  // 1 where there is no such dim
+    const int i = win.DimOf(axis);
+    return i < 0 || i >= win.spatial ? int64_t{1} : dims[2 + i];
+  };
+  s.d = size(x, 2), s.h = size(x, 0), s.w = size(x, 1);
+  s.od = size(call.out, 2), s.oh = size(call.out, 0), s.ow = size(call.out, 1);
+  s.kd = win.kernel[2], s.kh = win.kernel[0], s.kw = win.kernel[1];
+  s.sd = win.stride[2], s.sh = win.stride[0], s.sw = win.stride[1];
+  s.dd = win.dilation[2], s.dh = win.dilation[0], s.dw = win.dilation[1];
+  s.pf = win.pad_begin[2], s.pt = win.pad_begin[0], s.pl = win.pad_begin[1];
+  s.groups = call.groups;
+  s.transposed = transposed;
+  constexpr int64_t kMaxPlane = int64_t{1}
+                                << 30;  // offsets inside a plane are 32-bit in the kernels' tap lists
+  if (s.d > kMaxPlane || s.od > kMaxPlane || s.h > kMaxPlane || s.w > kMaxPlane || s.oh > kMaxPlane ||
+      s.ow > kMaxPlane) {
+    return InvalidArgument("%s: X has shape %s and Y %s; allowed: spatial sizes up to 2^30", name,
+                           ToString(x).c_str(), ToString(call.out).c_str());
+  }
+  return s;
+}
+
 void DefineConv(op::OpDef& def, bool transposed) {
   const char* name = transposed ? "ConvTranspose" : "Conv";
   def.infer = [name, transposed](InferContext& c) { return InferConv(name, transposed, c); };

@@ -22,6 +22,10 @@ struct ConvCall {
 Result<ConvCall> ResolveConv(const char* name, bool transposed, const Dims& x, const Dims& w,
                              const op::Attrs& attrs);
 
+// The kernels' view of such a call; its layouts are for the caller to set.
+Result<conv::ConvShape> ShapeOfCall(const char* name, bool transposed, const Dims& x, const Dims& w,
+                                    const op::Attrs& attrs);
+
 // The tile of Winograd's algorithm that is fastest for a Conv of known shapes (attribute winograd), or 0.
 int WinogradTile(const op::TensorDesc& x, const op::TensorDesc& w, const op::Attrs& attrs);
 
