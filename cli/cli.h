@@ -93,11 +93,14 @@ using Run = std::function<Status()>;
 void AddInfo(CLI::App& app, Run& run);
 void AddRun(CLI::App& app, Run& run);
 void AddBench(CLI::App& app, Run& run);
+void AddBenchPlanner(CLI::App& bench, Run& run);  // bench judge, bench plan
 void AddExplain(CLI::App& app, Run& run);
 void AddVerify(CLI::App& app, Run& run);
 void AddCompare(CLI::App& app, Run& run);
 void AddOps(CLI::App& app, Run& run);
 void AddSelftest(CLI::App& app, Run& run);
+void AddCalibrate(CLI::App& app, Run& run);
+void AddMap(CLI::App& app, Run& run);
 
 }  // namespace cli
 

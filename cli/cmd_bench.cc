@@ -45,11 +45,17 @@ void AddBench(CLI::App& app, Run& run) {
   auto runs = std::make_shared<int>(15), top = std::make_shared<int>(0);
   auto json = std::make_shared<bool>(false);
   target->AddTo(*cmd, true);
+  cmd->get_option("MODEL|OP")->required(false);  // judge and plan take none
   cmd->add_option("--runs", *runs, "Timed runs of each form")->check(IntIn(1, 100000));
   cmd->add_option("--top", *top, "Also list the N hottest nodes")->check(IntIn(0, 100000));
   AddFlag(*cmd, "--json", *json, "Print JSON");
-  cmd->callback([&run, target, runs, top, json] {
+  AddBenchPlanner(*cmd, run);
+  cmd->callback([&run, cmd, target, runs, top, json] {
+    if (!cmd->get_subcommands().empty()) return;
     run = [target, runs, top, json]() -> Status {
+      if (target->name.empty())
+        return Status(opsnn::Code::kInvalid,
+                      "bench: no model given; allowed: an ONNX file, an operator, judge, plan");
       auto fused = target->Load();
       if (!fused.ok()) return fused.status();
       auto unfused = target->Load("off");

@@ -38,6 +38,65 @@ void Print(const opsnn::plan::Decision& d) {
     std::printf("    benefit %.2f us, threshold %.2f us\n", d.benefit_us, d.threshold_us);
 }
 
+using opsnn::plan::Decision;
+
+std::string EdgeText(const Decision& d) { return d.chain + (d.where.empty() ? "" : " at " + d.where); }
+
+// Edges of two profiles, which agree in order: the same graph was asked about.
+void PrintDiff(const std::vector<Decision>& a, const std::vector<Decision>& b, bool json) {
+  Json list = Json::array();
+  const size_t edges = std::min(a.size(), b.size());
+  size_t same = 0;
+  for (size_t i = 0; i < edges; ++i) {
+    if (a[i].verdict == b[i].verdict) {
+      ++same;
+      continue;
+    }
+    if (json) {
+      list.push_back({{"chain", a[i].chain},
+                      {"where", a[i].where},
+                      {"shape", a[i].shape},
+                      {"decisions", {ToJson(a[i]), ToJson(b[i])}}});
+      continue;
+    }
+    std::printf("%s, %s, %s\n", EdgeText(a[i]).c_str(), a[i].shape.c_str(), a[i].dtype.c_str());
+    for (const Decision* d : {&a[i], &b[i]}) {
+      std::printf("  %-14s %s: %s%s\n", d->profile.c_str(), Name(d->verdict), d->reason.c_str(),
+                  d->rests_on_assumed ? " (rests on assumed figures)" : "");
+    }
+  }
+  if (json) {
+    PrintJson({{"edges", edges}, {"same", same}, {"different", list}});
+  } else {
+    std::printf("%zu of %zu edges are decided alike\n", same, edges);
+  }
+}
+
+// "fuse" for every edge, or "CHAIN=fuse" for edges whose chain or place holds CHAIN, of which there must be
+// one.
+Status CheckExpected(const std::vector<Decision>& decisions, const std::vector<std::string>& expected) {
+  using opsnn::Code;
+  std::string wrong;
+  for (const std::string& e : expected) {
+    const size_t eq = e.rfind('=');
+    const std::string chain = eq == std::string::npos ? "" : e.substr(0, eq);
+    const std::string verdict = eq == std::string::npos ? e : e.substr(eq + 1);
+    if (verdict != "fuse" && verdict != "split" && verdict != "refuse" && verdict != "hybrid")
+      return Status(Code::kInvalid,
+                    "--expect: got \"" + e + "\"; allowed: fuse, split, refuse, hybrid or CHAIN=fuse");
+    int matching = 0;
+    for (const Decision& d : decisions) {
+      if (d.chain.find(chain) == std::string::npos && d.where.find(chain) == std::string::npos) continue;
+      ++matching;
+      if (verdict == Name(d.verdict)) continue;
+      wrong += (wrong.empty() ? "" : "; ") + EdgeText(d) + ": expected " + verdict + ", decided " +
+               Name(d.verdict) + ", " + d.reason;
+    }
+    if (matching == 0) wrong += (wrong.empty() ? "" : "; ") + ("no edge for \"" + e + "\"");
+  }
+  return wrong.empty() ? opsnn::OkStatus() : Status(Code::kRuntime, "--expect: " + wrong);
+}
+
 }  // namespace
 
 void AddExplain(CLI::App& app, Run& run) {
@@ -45,14 +104,22 @@ void AddExplain(CLI::App& app, Run& run) {
       "explain", "Why was it fused, or not: budget, tries, cost of both sides, verdict, for every edge");
   auto target = std::make_shared<Target>();
   auto profile = std::make_shared<std::string>();
+  auto other = std::make_shared<std::string>();
+  auto expect = std::make_shared<std::vector<std::string>>();
   auto json = std::make_shared<bool>(false), graph = std::make_shared<bool>(false);
   target->AddTo(*cmd, true);
   cmd->add_option("--profile", *profile, "Device profile to ask, e.g. host, Ascend910B1")
       ->check(NotEmpty("the name of a device profile"));
+  cmd->add_option("--diff", *other, "A second device profile: only the edges that it decides otherwise")
+      ->check(NotEmpty("the name of a device profile"));
+  cmd->add_option("--expect", *expect,
+                  "fuse, split, refuse or hybrid, for all edges or CHAIN=fuse for those whose chain holds "
+                  "CHAIN; fails where an edge is decided otherwise")
+      ->check(NotEmpty("fuse, split, refuse, hybrid or CHAIN=fuse"));
   AddFlag(*cmd, "--graph", *graph, "Print the optimised graph as well");
   AddFlag(*cmd, "--json", *json, "Print JSON");
-  cmd->callback([&run, target, profile, json, graph] {
-    run = [target, profile, json, graph]() -> Status {
+  cmd->callback([&run, target, profile, other, expect, json, graph] {
+    run = [target, profile, other, expect, json, graph]() -> Status {
       auto model = target->Load(nullptr, true);
       if (!model.ok()) return model.status();
       opsnn::Shapes shapes;
@@ -60,11 +127,17 @@ void AddExplain(CLI::App& app, Run& run) {
       if (Status s = target->PlanInputs(*model, &shapes, &values); !s.ok()) return s;
       auto decisions = model->Explain(shapes, *profile, values);
       if (!decisions.ok()) return decisions.status();
+      if (!other->empty()) {
+        auto others = model->Explain(shapes, *other, values);
+        if (!others.ok()) return others.status();
+        PrintDiff(*decisions, *others, *json);
+        return CheckExpected(*decisions, *expect);
+      }
       if (*json) {
         Json list = Json::array();
         for (const auto& d : *decisions) list.push_back(ToJson(d));
         PrintJson(list);
-        return opsnn::OkStatus();
+        return CheckExpected(*decisions, *expect);
       }
       int verdicts[4] = {};
       for (const auto& d : *decisions) {
@@ -76,7 +149,7 @@ void AddExplain(CLI::App& app, Run& run) {
         std::printf("%zu edges: %d fuse, %d split, %d refuse, %d hybrid\n", decisions->size(), verdicts[0],
                     verdicts[1], verdicts[2], verdicts[3]);
       if (*graph) std::printf("%s", model->Dump(shapes, values).c_str());
-      return opsnn::OkStatus();
+      return CheckExpected(*decisions, *expect);
     };
   });
 }

@@ -78,6 +78,8 @@ int main(int argc, char** argv) {
     cli::AddCompare(app, run);
     cli::AddOps(app, run);
     cli::AddSelftest(app, run);
+    cli::AddCalibrate(app, run);
+    cli::AddMap(app, run);
     if (Status s = CheckCommand(app, argc, argv); !s.ok()) return s;
     try {
       app.parse(argc, argv);

@@ -127,8 +127,7 @@ void SetRates(DeviceProfile& p, const HostRates& r, int cores) {
   p.Set(Field::k_vector_bytes, width.vector_bytes, "width of the tier: one arithmetic instruction per cycle");
   const double f32 = p.mac_f32();
   p.Set(Field::k_mac_f16, f32, "halves are computed in f32");
-  p.Set(Field::k_mac_bf16, isa::HasBf16() ? 2 * f32 : f32,
-        isa::HasBf16() ? "two products per lane and instruction" : "halves are computed in f32");
+  p.Set(Field::k_mac_bf16, f32, "halves are computed in f32");
   p.Set(Field::k_mac_s8, isa::HasVnni() ? 4 * f32 : f32,
         isa::HasVnni() ? "four products per lane and instruction" : "computed in wider lanes");
 }
@@ -271,6 +270,11 @@ const DeviceProfile& HostProfileUnmeasured() {
   HostRates rates;
   ReadRates(RateCachePath(), &rates);
   return *Publish(slot, BuildHostProfile(ProbeCaches("/sys/devices/system/cpu"), AllowedCpus(), rates));
+}
+
+HostRates MeasureNow() {
+  const HostCaches caches = ProbeCaches("/sys/devices/system/cpu");
+  return MeasureHost(caches.l1d, caches.l2, caches.l3, std::min(AllowedCpus(), ThreadsAvailable()));
 }
 
 HostRates Recalibrate() {

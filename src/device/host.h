@@ -26,6 +26,8 @@ std::string RateCachePath();
 bool ReadRates(const std::string& path, HostRates* rates);
 void WriteRates(const std::string& path, const HostRates& rates);
 
+// Measures now, whatever is cached, and remembers nothing.
+HostRates MeasureNow();
 // Measures now, whatever is cached, and remembers the result: `opsnn calibrate`. Later HostProfile() calls
 // see it.
 HostRates Recalibrate();

@@ -1,13 +1,8 @@
-// How good are the judge's verdicts on this machine? For each (chain, shape, threads) point the fused and the
-// split form of a matrix product with a pointwise tail are measured in turns; the table shows what the cost
-// model predicted for each, the verdict, and the regret: time of the chosen form over the better one.
-//
-//   judge_regret [runs]     medians of that many runs, default 31
+#include "observe/judge_regret.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,7 +15,7 @@
 #include "plan/judge.h"
 #include "vector/run.h"
 
-namespace opsnn {
+namespace opsnn::observe {
 namespace {
 
 struct Chain {
@@ -63,16 +58,22 @@ double Median(std::vector<double> v) {
 
 class Pair {
  public:
-  Pair(const Chain& chain, const Point& s) : chain_(chain), s_(s) {
-    const int64_t elements = s.m * s.n * s.batch;
-    a_ = Filled(s.m * s.k * s.batch);
-    b_ = Filled(s.k * s.n * s.batch);
+  Pair(const Chain& chain, const Point& s) : chain_(chain), s_(s) {}
+  // Out of memory is an error: the largest of the points takes 400 MiB.
+  Status Prepare() {
+    const int64_t elements = s_.m * s_.n * s_.batch;
+    a_ = Filled(s_.m * s_.k * s_.batch);
+    b_ = Filled(s_.k * s_.n * s_.batch);
     c_ = Filled(elements);
     out_ = Filled(elements);
     split_out_ = Filled(elements);
     other_ = Filled(elements);
-    whole_ = *vector::Compile(chain.program);
-    Prepare();
+    if (!a_ || !b_ || !c_ || !out_ || !split_out_ || !other_) {
+      return Errorf(Code::kRuntime, "the judge's bench: no memory for a product of %lld x %lld x %lld",
+                    static_cast<long long>(s_.m), static_cast<long long>(s_.n), static_cast<long long>(s_.k));
+    }
+    OPSNN_ASSIGN_OR_RETURN(whole_, vector::Compile(chain_.program));
+    return Bind();
   }
 
   void Fused() { gemm::Run(fused_); }
@@ -88,11 +89,11 @@ class Pair {
  private:
   static AlignedBuffer Filled(int64_t n) {
     AlignedBuffer b(static_cast<size_t>(n) * sizeof(float));
-    for (int64_t i = 0; i < n; ++i) b.as<float>()[i] = static_cast<float>(i % 97 - 48) / 48;
+    for (int64_t i = 0; b && i < n; ++i) b.as<float>()[i] = static_cast<float>(i % 97 - 48) / 48;
     return b;
   }
 
-  void Prepare() {
+  Status Bind() {
     gemm::Params p;
     p.m = s_.m, p.n = s_.n, p.k = s_.k, p.batch = s_.batch;
     p.a = {a_.data(), DType::kF32, s_.k, 1, s_.m * s_.k};
@@ -114,8 +115,8 @@ class Pair {
     fused_.epilogue.act = e.act;
     std::copy(e.act_imm, e.act_imm + 2, fused_.epilogue.act_imm);
     fused_.c = out_.as<float>();  // the chain then works on it in place
-    if (!e.rest) return;
-    rest_ = *vector::Compile(e.rest_program);
+    if (!e.rest) return OkStatus();
+    OPSNN_ASSIGN_OR_RETURN(rest_, vector::Compile(e.rest_program));
     const int64_t batch_stride = s_.m * s_.n;
     for (size_t i = 0; i < e.rest_inputs.size(); ++i) {
       args_.push_back({other_.data(), DType::kF32, batch_stride, 0, s_.n, 1});
@@ -123,6 +124,7 @@ class Pair {
     args_.push_back({out_.data(), DType::kF32, batch_stride, 0, s_.n, 1});
     fused_.epilogue.program = rest_.get();
     fused_.epilogue.args = args_;
+    return OkStatus();
   }
 
   const Chain& chain_;
@@ -162,56 +164,78 @@ const Point kPoints[] = {
     {128, 768, 768, 1}, {128, 3072, 768, 1},  {16, 16, 16, 1024}, {128, 128, 64, 96}, {4096, 4096, 32, 1},
 };
 
-int Main(int runs) {
-  const device::DeviceProfile& host = device::HostProfile();
+std::string ShapeText(const Point& s) {
+  return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) +
+         (s.batch > 1 ? " b" + std::to_string(s.batch) : "");
+}
+
+Result<JudgePoint> MeasurePoint(const Chain& chain, const Point& s, int threads, int runs) {
+  plan::ContractionEdge e;
+  e.chain = "matmul+" + chain.name;
+  e.m = s.m, e.n = s.n, e.k = s.k, e.batch = s.batch;
+  e.tail = &chain.program;
+  e.full_operands = chain.full_operands;
+  e.threads = threads;
+  const plan::Decision d = plan::JudgeContraction(e, device::HostProfile(), Knobs{});
+  Pair pair(chain, s);
+  OPSNN_RETURN_IF_ERROR(pair.Prepare());
+  JudgePoint p;
+  p.chain = e.chain, p.shape = ShapeText(s), p.threads = threads, p.verdict = d.verdict;
+  p.predicted_fused_us = d.time_fused_us, p.predicted_split_us = d.time_split_us;
+  const auto measure = [&] {
+    std::tie(p.fused_us, p.split_us) = Measure(pair, runs);
+    p.regret = (plan::Fuses(d) ? p.fused_us : p.split_us) / std::min(p.fused_us, p.split_us);
+  };
+  constexpr double kOffender = 1.03;
+  measure();
+  if (p.regret > kOffender) measure();
+  return p;
+}
+
+void SumUp(JudgeReport& r) {
+  constexpr double kWins = 1.05;
+  double log_regret = 0, log_error = 0;
+  r.fused_vs_parts_worst = 0;
+  for (const JudgePoint& p : r.points) {
+    log_regret += std::log(p.regret);
+    r.regret_worst = std::max(r.regret_worst, p.regret);
+    log_error += std::fabs(std::log(p.predicted_fused_us / p.fused_us));
+    r.split_wins += p.fused_us > kWins * p.split_us;
+    r.fuse_wins += p.split_us > kWins * p.fused_us;
+    if (p.verdict != plan::Verdict::kFuse) continue;
+    const double gain = p.split_us / p.fused_us;
+    r.fused_vs_parts_worst = r.fused_vs_parts_worst == 0 ? gain : std::min(r.fused_vs_parts_worst, gain);
+  }
+  const double n = static_cast<double>(r.points.size());
+  r.regret_geomean = std::exp(log_regret / n);
+  r.prediction_error = std::exp(log_error / n);
+}
+
+}  // namespace
+
+Result<JudgeReport> MeasureJudge(int runs, const std::function<void(int, int)>& progress) {
   std::vector<Chain> chains;
   chains.push_back(Unary(StageOp::kRelu));
   chains.push_back(Unary(StageOp::kGeluErf));
   chains.push_back(AddThen(StageOp::kRelu));
   chains.push_back(Long());
-  double log_regret = 0, worst = 1, log_error = 0;
-  int points = 0, split_wins = 0, fuse_wins = 0;
-  printf("%-10s %-22s thr  %10s %10s %6s | %10s %10s %6s  verdict regret\n", "chain", "shape", "fused us",
-         "split us", "s/f", "predicted", "predicted", "s/f");
-  for (int threads : {1, NumThreads()}) {
-    ScopedThreadLimit limit(threads);
+  std::vector<int> threads = {1};
+  if (NumThreads() > 1) threads.push_back(NumThreads());
+  JudgeReport report;
+  report.threads = threads.back();
+  const int total = static_cast<int>(threads.size() * chains.size() * std::size(kPoints));
+  for (const int t : threads) {
+    ScopedThreadLimit limit(t);
     for (const Chain& chain : chains) {
       for (const Point& s : kPoints) {
-        plan::ContractionEdge e;
-        e.chain = "matmul+" + chain.name;
-        e.m = s.m, e.n = s.n, e.k = s.k, e.batch = s.batch;
-        e.tail = &chain.program;
-        e.full_operands = chain.full_operands;
-        e.threads = threads;
-        const plan::Decision d = plan::JudgeContraction(e, host, Knobs{});
-        Pair pair(chain, s);
-        auto [fused, split] = Measure(pair, runs);
-        auto regret = [&] { return (plan::Fuses(d) ? fused : split) / std::min(fused, split); };
-        if (regret() > 1.05) std::tie(fused, split) = Measure(pair, runs);  // offenders again
-        const std::string shape = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" +
-                                  std::to_string(s.k) + (s.batch > 1 ? " b" + std::to_string(s.batch) : "");
-        printf("%-10s %-22s %3d  %10.2f %10.2f %6.3f | %10.2f %10.2f %6.3f  %-6s  %.3f\n", chain.name.c_str(),
-               shape.c_str(), threads, fused, split, split / fused, d.time_fused_us, d.time_split_us,
-               d.time_split_us / d.time_fused_us, plan::Name(d.verdict), regret());
-        ++points;
-        log_regret += std::log(regret());
-        worst = std::max(worst, regret());
-        log_error += std::fabs(std::log(d.time_fused_us / fused));
-        split_wins += fused > 1.05 * split;
-        fuse_wins += split > 1.05 * fused;
+        OPSNN_ASSIGN_OR_RETURN(JudgePoint p, MeasurePoint(chain, s, t, runs));
+        report.points.push_back(std::move(p));
+        if (progress) progress(static_cast<int>(report.points.size()), total);
       }
     }
-    if (NumThreads() == 1) break;
   }
-  printf(
-      "%d points: regret geometric mean %.4f, worst %.3f; splitting wins by 5 %% in %d, fusing in %d; "
-      "predicted time "
-      "off by a factor of %.2f in the geometric mean\n",
-      points, std::exp(log_regret / points), worst, split_wins, fuse_wins, std::exp(log_error / points));
-  return 0;
+  SumUp(report);
+  return report;
 }
 
-}  // namespace
-}  // namespace opsnn
-
-int main(int argc, char** argv) { return opsnn::Main(argc > 1 ? std::max(1, std::atoi(argv[1])) : 31); }
+}  // namespace opsnn::observe

@@ -1,0 +1,73 @@
+// The planner as a subject of its own: ask it about a product without building one, and measure how good and
+// how fast it is on this machine.
+#ifndef OPSNN_PLANNER_H_
+#define OPSNN_PLANNER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "opsnn/decision.h"
+#include "opsnn/export.h"
+#include "opsnn/status.h"
+#include "opsnn/tensor.h"
+
+namespace opsnn {
+
+// A matrix product with a pointwise chain behind it.
+struct MatmulEdge {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  DType dtype = DType::kF32;
+  std::vector<std::string> epilogue;  // "bias", "add", "mul", or a unary stage such as "relu" and "gelu"
+  int threads = 0;                    // 0: as many as are available; the host only
+};
+// What the judge says for a device profile ("" = the profile knob), overrides included:
+// "910B1:l1_bytes=256K". Errors name the field, what it got and what is allowed.
+OPSNN_API Result<plan::Decision> JudgeMatmul(const MatmulEdge& edge, const std::string& profile = "");
+
+// What deciding costs, in microseconds: a shape class never seen before, and one that is cached.
+struct PlanningCost {
+  double new_class_us = 0, cached_us = 0;
+  int64_t classes = 0;                       // decided for the figures
+  int64_t cache_bytes = 0, bound_bytes = 0;  // after 1,000 random shapes
+};
+OPSNN_API PlanningCost MeasurePlanning();
+
+// One (chain, shape, threads) point: both forms measured in turns, and what the model said.
+struct JudgePoint {
+  std::string chain, shape;
+  int threads = 1;
+  double fused_us = 0, split_us = 0, predicted_fused_us = 0, predicted_split_us = 0;
+  plan::Verdict verdict = plan::Verdict::kSplit;
+  double regret = 1;  // time of the chosen form over the shorter one
+};
+struct JudgeReport {
+  std::vector<JudgePoint> points;
+  int threads = 1;  // the most that were used
+  double regret_geomean = 1, regret_worst = 1;
+  double fused_vs_parts_worst = 0;  // least of split over fused where fusing was chosen; 0 where it never was
+  int split_wins = 0, fuse_wins = 0;  // points where a form wins by 5 % or more
+  double prediction_error = 1;        // factor by which predicted times are off, geometric mean
+  OPSNN_API std::vector<JudgePoint> Worst(size_t n) const;
+};
+// Medians of `runs` runs per form; offenders are measured again. progress(done, total) may be null.
+OPSNN_API Result<JudgeReport> MeasureJudge(int runs, const std::function<void(int, int)>& progress = nullptr);
+
+// The host's rates: what the planner uses (from its file) and what is measured now.
+struct Rate {
+  std::string name, unit;
+  double used = 0;  // 0: there is no file yet
+  double now = 0;
+};
+struct Calibration {
+  std::string file;  // that remembers them; "" where there is no cache folder
+  std::vector<Rate> rates;
+  bool stale = false;  // a compute or memory rate is off by more than a quarter, or there was no file
+};
+// Measures; `keep` writes the result where later processes find it.
+OPSNN_API Calibration Calibrate(bool keep);
+
+}  // namespace opsnn
+
+#endif  // OPSNN_PLANNER_H_
