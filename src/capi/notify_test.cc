@@ -197,6 +197,9 @@ TEST_F(NotifyTest, ModelsRecordAndWait) {
   // A replay that waits ends when its stream is told to give up. The worker runs it: nobody else waits.
   ASSERT_EQ(aclmdlRIExecuteAsync(model, other_), 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  void* block = nullptr;
+  ASSERT_EQ(aclrtMalloc(&block, 64, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+  EXPECT_EQ(aclrtFree(block), 0);  // does not wait for it
   EXPECT_EQ(aclrtStreamAbort(other_), 0);
   ExpectRefused(aclrtSynchronizeStream(other_), 361001, {"aborted"});
   EXPECT_EQ(aclmdlRIDestroy(model), 0);

@@ -27,7 +27,7 @@ constexpr auto kIdleLife = milliseconds(2000);
 constexpr auto kGatePoll = std::chrono::microseconds(100);
 
 thread_local int task_depth = 0;
-thread_local const std::atomic<bool>* told_to_give_up = nullptr;
+thread_local Stream* current = nullptr;
 
 struct LiveStreams {
   std::mutex mutex;
@@ -193,13 +193,13 @@ void Stream::RunFront(std::unique_lock<std::mutex>& lock) {
   give_up_ = false;
   lock.unlock();
   ++task_depth;
-  const auto* outer = std::exchange(told_to_give_up, &give_up_);
+  Stream* const outer = std::exchange(current, this);
   try {
     if (status.ok() && task.run) status = task.run(task.payload.get());
   } catch (...) {
     status = CaughtStatus().WithContext(task.name);
   }
-  told_to_give_up = outer;
+  current = outer;
   --task_depth;
   task.payload.reset();
   lock.lock();
@@ -226,6 +226,8 @@ Stream::Wait Stream::DrainTo(uint64_t ticket, Deadline deadline, AtGates gates) 
       }
     } else if (runner_ == std::this_thread::get_id()) {
       return Wait::kFromInside;
+    } else if (runner_blocked_ && gates == AtGates::kGiveUp) {
+      return Wait::kBlocked;
     } else {
       ++waiters_;
       if (deadline) {
@@ -272,19 +274,39 @@ void Stream::Abort() {
   changed_->notify_all();
 }
 
-bool Stream::Aborted() { return told_to_give_up && *told_to_give_up; }
+Stream* Stream::Current() { return current; }
+
+void Stream::NoteRunnerBlocked(bool blocked) {
+  std::lock_guard lock(mutex_);
+  runner_blocked_ = blocked;
+  if (blocked) changed_->notify_all();
+}
 
 Status RunTask(const Task& task) {
+  Stream* const stream = Stream::Current();
+  // Whoever waits for the stream learns that it is blocked.
+  struct Blocked {
+    Stream* stream = nullptr;
+    ~Blocked() {
+      if (stream) stream->NoteRunnerBlocked(false);
+    }
+  } blocked;
   Deadline expires;
   if (task.timeout.count() > 0) expires = Clock::now() + task.timeout;
   while (task.gate && !task.gate->open(task.payload.get())) {
-    if (Stream::Aborted()) return Errorf(Code::kRuntime, "%s: the stream was aborted", task.name);
+    if (stream && stream->aborted()) return Errorf(Code::kRuntime, "%s: the stream was aborted", task.name);
     if (expires && Clock::now() >= *expires) return TooLate(task);
-    const Waited waited = task.gate->help ? task.gate->help(task.payload.get(), expires, AtGates::kWait)
-                                          : (std::this_thread::sleep_for(kGatePoll), Waited::kDone);
+    Waited waited = Waited::kBlocked;
+    if (task.gate->help) {
+      waited =
+          task.gate->help(task.payload.get(), Earlier(expires, Clock::now() + kIdlePoll), AtGates::kGiveUp);
+    }
     if (waited == Waited::kFromInside) {
       return Errorf(Code::kRuntime, "%s: the streams wait for each other", task.name);
     }
+    if (waited != Waited::kBlocked) continue;
+    if (stream && !blocked.stream) (blocked.stream = stream)->NoteRunnerBlocked(true);
+    std::this_thread::sleep_for(kGatePoll);
   }
   return task.run ? task.run(task.payload.get()) : OkStatus();
 }
@@ -346,7 +368,7 @@ void Stream::ResetAfterFork() {
   gate_failure_ = OkStatus();
   gate_expires_.reset();
   capture_.reset();
-  running_ = worker_alive_ = nudged_ = false;
+  running_ = runner_blocked_ = worker_alive_ = nudged_ = false;
   waiters_ = 0;
 }
 

@@ -95,8 +95,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Status TakeError();
   // Drops tasks that have not started; a model that replays ends at its next gate.
   void Abort();
-  // Was the stream whose task this thread runs told to give up meanwhile?
-  static bool Aborted();
+  // The stream whose task this thread runs, or null.
+  static Stream* Current();
+  // Was it told to give up while the task runs?
+  bool aborted() const { return give_up_; }
+  // The running task waits behind a gate of its own, or no longer.
+  void NoteRunnerBlocked(bool blocked);
   // The capture that this stream records into, or null. Setting it fails when another one is under way; null
   // ends it.
   std::shared_ptr<Capture> capture() const;
@@ -140,7 +144,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Status gate_failure_;               // not ok: the gate in front never opens
   std::atomic<bool> give_up_{false};  // the running task was told to end
   uint64_t pushed_ = 0, completed_ = 0;
-  bool running_ = false;
+  bool running_ = false, runner_blocked_ = false;
   std::thread::id runner_;
   int waiters_ = 0;
   bool worker_alive_ = false, nudged_ = false, stopped_ = false;

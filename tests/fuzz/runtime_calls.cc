@@ -72,7 +72,7 @@ void MakeStream(Program& p) {
 }
 
 void EndStream(Program& p) {
-  if (p.source.Choice(2)) {
+  if (p.source.Choice(2) && !p.blocked) {
     CALLED(aclrtDestroyStream, p.From(p.streams));
   } else {
     CALLED(aclrtDestroyStreamForce, p.From(p.streams));
@@ -81,7 +81,12 @@ void EndStream(Program& p) {
 
 void Synchronize(Program& p) {
   const auto timeout = static_cast<int32_t>(p.source.Choice(4));
-  switch (p.source.Choice(5)) {
+  const size_t choice = p.source.Choice(5);
+  if (p.blocked && choice != 1) {
+    CALLED(aclrtSynchronizeDeviceWithTimeout, timeout);
+    return;
+  }
+  switch (choice) {
     case 0:
       CALLED(aclrtSynchronizeStream, p.Stream());
       break;
@@ -321,7 +326,7 @@ void Models(Program& p) {
   uint32_t id = 0;
   switch (p.source.Choice(8)) {
     case 0:
-      CALLED(aclmdlRIExecute, model, static_cast<int32_t>(p.source.Choice(3)) - 1);
+      CALLED(aclmdlRIExecute, model, static_cast<int32_t>(p.source.Choice(3)) - (p.blocked ? 0 : 1));
       break;
     case 1:
     case 2:
@@ -381,10 +386,152 @@ void Executors(Program& p) {
   }
 }
 
-constexpr Fuzzed kCalls[] = {MakeStream,    MakeEvent,    Plan,         Capture,  Copy,      Fill,
-                             Events,        Callbacks,    Executors,    Models,   CopyRows,  Synchronize,
-                             Allocate,      Free,         EndStream,    Contexts, AskMemory, Map,
-                             StreamQueries, EventQueries, DeviceQueries};
+// ---- notifies, values, what else streams do
+void MakeNotify(Program& p) {
+  void* made = nullptr;
+  if (p.source.Choice(2)) {
+    Program::Keep(p.notifies, CALLED(aclrtCreateNotify, &made, p.source.Choice(3)), made);
+  } else {
+    Program::Keep(p.counters, CALLED(aclrtCntNotifyCreate, &made, 0), made);
+  }
+}
+
+void Notifies(Program& p) {
+  aclrtNotify notify = p.From(p.notifies);
+  const aclrtStream stream = p.Stream();
+  char key[65] = "none";
+  uint32_t id = 0;
+  switch (p.source.Choice(6)) {
+    case 0:
+    case 1:
+      CALLED(aclrtRecordNotify, notify, stream);
+      break;
+    case 2:
+      p.blocked = true;
+      CALLED(aclrtWaitAndResetNotify, notify, stream, 0);
+      break;
+    case 3:
+      CALLED(aclrtNotifyBatchReset, &notify, p.source.Choice(2));
+      break;
+    case 4:
+      CALLED(aclrtNotifyGetExportKey, notify, key, p.source.Choice(2) ? sizeof key : 3, p.source.Byte());
+      Program::Keep(p.notifies, CALLED(aclrtNotifyImportByKey, &notify, key, 0), notify);
+      break;
+    default:
+      CALLED(aclrtGetNotifyId, notify, &id);
+      if (p.source.Choice(4) == 0) CALLED(aclrtDestroyNotify, notify);
+  }
+}
+
+void Counters(Program& p) {
+  const aclrtCntNotify counter = p.From(p.counters);
+  const aclrtStream stream = p.Stream();
+  aclrtCntNotifyRecordInfo record{static_cast<aclrtCntNotifyRecordMode>(p.source.Choice(6)), p.source.Byte()};
+  aclrtCntNotifyWaitInfo wait{static_cast<aclrtCntNotifyWaitMode>(p.source.Choice(6)),
+                              p.source.Byte(),
+                              0,
+                              static_cast<uint8_t>(p.source.Choice(3)),
+                              {}};
+  switch (p.source.Choice(4)) {
+    case 0:
+      CALLED(aclrtCntNotifyRecord, counter, stream, &record);
+      break;
+    case 1:
+      p.blocked = true;
+      CALLED(aclrtCntNotifyWaitWithTimeout, counter, stream, &wait);
+      break;
+    case 2:
+      CALLED(aclrtCntNotifyReset, counter, stream);
+      break;
+    default:
+      CALLED(aclrtCntNotifyDestroy, counter);
+  }
+}
+
+void Values(Program& p) {
+  size_t unused = 0;
+  char* at = p.Arena(&unused);
+  if (p.source.Choice(2)) {
+    CALLED(aclrtValueWrite, at + p.source.Choice(9), p.source.Byte(), p.source.Choice(2), p.Stream());
+  } else {
+    p.blocked = true;
+    CALLED(aclrtValueWait, at, p.source.Byte(), static_cast<uint32_t>(p.source.Choice(5)), p.Stream());
+  }
+}
+
+void Transfers(Program& p) {
+  size_t count = 0, other = 0;
+  char* to = p.Arena(&count);
+  char* from = p.Arena(&other);
+  const aclrtStream stream = p.Stream();
+  switch (p.source.Choice(4)) {
+    case 0: {
+      void *dsts[] = {to, from}, *srcs[] = {from, to};
+      size_t sizes[] = {count, other}, rooms[] = {count, count}, firsts[] = {0, p.source.Choice(3)}, fail = 0;
+      aclrtMemcpyBatchAttr attributes[2] = {};
+      for (aclrtMemcpyBatchAttr& a : attributes) {
+        a.srcLoc.type = static_cast<aclrtMemLocationType>(p.source.Choice(3));
+        a.dstLoc.type = static_cast<aclrtMemLocationType>(1 - a.srcLoc.type % 2);
+      }
+      CALLED(aclrtMemcpyBatchAsync, dsts, rooms, srcs, sizes, p.source.Choice(3), attributes, firsts,
+             p.source.Choice(3), &fail, stream);
+      break;
+    }
+    case 1:
+      CALLED(aclrtReduceAsync, to, from, count, static_cast<aclrtReduceKind>(10 + p.source.Choice(5)),
+             static_cast<aclDataType>(p.source.Choice(30)), stream, nullptr);
+      break;
+    case 2:  // in a place that nothing else writes: a descriptor holds addresses
+      CALLED(aclrtSetMemcpyDesc, p.arena + kArena - 64, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, from, to, count,
+             nullptr);
+      break;
+    default:
+      CALLED(aclrtCmoAsync, to, count, static_cast<aclrtCmoType>(p.source.Choice(5)), stream);
+  }
+}
+
+void Register(Program& p) {
+  alignas(4096) static char pages[4 * 4096];
+  char* at = pages + size_t{p.source.Byte()} * 512 % sizeof pages;
+  void* device = nullptr;
+  switch (p.source.Choice(3)) {
+    case 0: {
+      const int code =
+          CALLED(aclrtHostRegister, at, uint64_t{p.source.Byte()} * 64, ACL_HOST_REGISTER_MAPPED, &device);
+      Program::Keep(p.registered, code, at);
+      break;
+    }
+    case 1:
+      CALLED(aclrtHostGetDevicePointer, at, &device, 0);
+      break;
+    default:
+      CALLED(aclrtHostUnregister, p.From(p.registered));
+  }
+}
+
+void Options(Program& p) {
+  const aclrtStream stream = p.Stream();
+  aclrtStreamAttrValue value{};
+  value.streamPriority = p.source.Byte();
+  const auto attribute = static_cast<aclrtStreamAttr>(p.source.Choice(7));
+  CALLED(aclrtSetStreamAttribute, stream, attribute, &value);
+  CALLED(aclrtGetStreamAttribute, stream, attribute, &value);
+  uint32_t cores = 0;
+  int64_t info = 0;
+  size_t limit = 0;
+  CALLED(aclrtSetStreamResLimit, stream, static_cast<aclrtDevResLimitType>(p.source.Choice(3)),
+         p.source.Byte());
+  CALLED(aclrtGetResInCurrentThread, static_cast<aclrtDevResLimitType>(p.source.Choice(3)), &cores);
+  CALLED(aclrtGetDeviceInfo, static_cast<uint32_t>(p.source.Small()),
+         static_cast<aclrtDevAttr>(p.source.Byte() * 3), &info);
+  CALLED(aclrtDeviceGetLimit, static_cast<aclrtDeviceLimit>(p.source.Choice(7)), &limit);
+}
+
+constexpr Fuzzed kCalls[] = {MakeStream,    MakeEvent,    Plan,          Capture,    Copy,      Fill,
+                             Events,        Callbacks,    Executors,     Models,     CopyRows,  Synchronize,
+                             Allocate,      Free,         EndStream,     Contexts,   AskMemory, Map,
+                             StreamQueries, EventQueries, DeviceQueries, MakeNotify, Notifies,  Counters,
+                             Values,        Transfers,    Register,      Options};
 
 }  // namespace
 
@@ -396,6 +543,9 @@ void ClearMore(Program& p) {
   for (void* at : p.mapped) aclrtUnmapMem(at);
   for (void* at : p.reserved) aclrtReleaseMemAddress(at);
   for (void* handle : p.physical) aclrtFreePhysical(handle);
+  for (void* at : p.registered) aclrtHostUnregister(at);
+  for (void* notify : p.notifies) aclrtDestroyNotify(notify);
+  for (void* counter : p.counters) aclrtCntNotifyDestroy(counter);
 }
 
 }  // namespace opsnn::fuzz

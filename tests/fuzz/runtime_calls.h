@@ -23,13 +23,17 @@ struct Program {
   aclrtStream Stream();
   // A place in the device memory that lives for ever, and how many bytes to touch there.
   char* Arena(size_t* bytes);
-  static void Keep(std::vector<void*>& pool, int code, void* handle) {
+  // By reference: the call that gives the code sets the handle.
+  static void Keep(std::vector<void*>& pool, int code, void* const& handle) {
     if (!code && handle) pool.push_back(handle);
   }
 
   Source source;
   char* arena;
-  std::vector<void*> streams, events, contexts, models, blocks, executors, reserved, mapped, physical;
+  std::vector<void*> streams, events, contexts, models, blocks, executors, reserved, mapped, physical,
+      notifies, counters, registered;
+  // A stream may wait for what never comes: from now on nothing is waited for without a timeout.
+  bool blocked = false;
   long long accepted = 0, refused = 0;
 };
 

@@ -78,7 +78,11 @@ void Clear(Program& p) {
   ClearMore(p);
   aclmdlRI model = nullptr;
   if (aclmdlRICaptureEnd(nullptr, &model) == 0) aclmdlRIDestroy(model);
-  aclrtResetDevice(0);
+  aclrtResetDeviceForce(0);
+  aclrtStreamAbort(nullptr);  // the stream of programs that set no device
+  aclrtSetDevice(0);
+  Require(aclrtSynchronizeDeviceWithTimeout(10000) == 0, "what a program began can be ended");
+  aclrtResetDeviceForce(0);
   aclGetRecentErrMsg();
 }
 
