@@ -179,8 +179,11 @@ TEST_F(ApiTest, RandomCalls) {
     }
   }
   EXPECT_EQ(aclrtFree(block), ACL_SUCCESS);
-  EXPECT_GT(refused, 0);
-  if (refused > 1000) EXPECT_GT(accepted, 0);
+  // Where time allows more than a few calls, both kinds come up.
+  if (refused + accepted > 1000) {
+    EXPECT_GT(refused, 0);
+    EXPECT_GT(accepted, 0);
+  }
 }
 
 }  // namespace
