@@ -93,11 +93,7 @@ Stream::Stream(int device, uint32_t priority, uint32_t flags)
       device_(device),
       priority_(priority),
       flags_(flags),
-      changed_(std::make_unique<std::condition_variable>()) {
-  LiveStreams& live = StreamForks::Live();
-  std::lock_guard lock(live.mutex);
-  live.all.insert(this);
-}
+      changed_(std::make_unique<std::condition_variable>()) {}
 
 Stream::~Stream() {
   LiveStreams& live = StreamForks::Live();
@@ -106,7 +102,12 @@ Stream::~Stream() {
 }
 
 std::shared_ptr<Stream> Stream::Create(int device, uint32_t priority, uint32_t flags) {
-  return std::shared_ptr<Stream>(new Stream(device, priority, flags));
+  auto stream = std::shared_ptr<Stream>(new Stream(device, priority, flags));
+  // Known to others only now that there is an owner whom they can share it with.
+  LiveStreams& live = StreamForks::Live();
+  std::lock_guard lock(live.mutex);
+  live.all.insert(stream.get());
+  return stream;
 }
 
 bool Stream::InsideTask() { return task_depth > 0; }
