@@ -93,10 +93,10 @@ void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
 }
 
 // Eight stages are the usual chain. The live values of a longer one, each as large as a product's block, no
-// longer fit UB together and its code competes for the instruction cache: a tenth more than in a streaming
+// longer fit UB together and its code competes for the instruction cache: a sixth more than in a streaming
 // pass, whose blocks are smaller, was measured on the host.
 constexpr int kUsualStages = 8;
-constexpr double kLongChainShare = 0.1;
+constexpr double kLongChainShare = 0.15;
 
 double LongChainMicroseconds(const Contraction& c, double chain_us) {
   const int stages = c.e.tail ? static_cast<int>(c.e.tail->stages.size()) : 0;
@@ -109,9 +109,9 @@ double ConversionMicroseconds(const Contraction& c) {
 }
 
 // A further operand as large as the result is read in rows of a block: runs of a few lines, too short for the
-// hardware prefetcher. The product asks for them ahead; from memory about 12 cycles a line were measured
+// hardware prefetcher. The product asks for them ahead; from memory about 16 cycles a line were measured
 // beside what the bytes cost, where the pass of a split chain runs at the full rate.
-constexpr double kColdLineCycles = 12;
+constexpr double kColdLineCycles = 16;
 constexpr int64_t kBlockColumns = 128;  // of a product's block: narrower results are read without gaps
 
 double ShortRowsMicroseconds(const Contraction& c) {
