@@ -37,6 +37,19 @@ HWY_INLINE void StoreBF16(hn::Vec<D> v, D, BF16* HWY_RESTRICT p) {
   hn::StoreU(hn::DemoteTo(TagU16<D>(), hn::BitCast(di, bits)), TagU16<D>(), reinterpret_cast<uint16_t*>(p));
 }
 
+// Two vectors without NaN as one of bf16, in order.
+template <class D>
+HWY_INLINE hn::Vec<hn::Repartition<uint16_t, D>> PackFiniteBF16(D, hn::Vec<D> lo, hn::Vec<D> hi) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Repartition<uint16_t, D> dh;
+  const auto rounded = [&](hn::Vec<D> v) HWY_ATTR {  // in the upper halves
+    const auto u = hn::BitCast(du, v);
+    const auto lsb = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1));
+    return hn::BitCast(dh, hn::Add(hn::Add(u, hn::Set(du, 0x7FFF)), lsb));
+  };
+  return hn::ConcatOdd(dh, rounded(hi), rounded(lo));
+}
+
 template <class D>
 HWY_INLINE hn::Vec<D> LoadF16(D d, const F16* HWY_RESTRICT p) {
   const auto bits = hn::LoadU(TagU16<D>(), reinterpret_cast<const uint16_t*>(p));

@@ -1,4 +1,6 @@
 #include "vector/convert_simd.h"
+
+#include <algorithm>
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "vector/convert_simd.cc"
 #include "isa/foreach_target.h"
@@ -72,6 +74,28 @@ void FromF32(const float* src, T* dst, int64_t n) {
   Convert(src, dst, n, [](const float* s, T* t) HWY_ATTR { StoreOne(hn::LoadU(DC(), s), t); });
 }
 
+// Whole lines are streamed; what comes before the first and behind the last is stored.
+template <typename T>
+HWY_INLINE void StreamTo(const float* src, T* dst, int64_t n) {
+  const hn::Rebind<uint16_t, DC> dh;
+  constexpr int64_t kLine = 64 / sizeof(T), kLanes = hn::MaxLanes(DC());
+  if (reinterpret_cast<uintptr_t>(dst) % sizeof(T) != 0) return FromF32<T>(src, dst, n);
+  const auto misplaced = static_cast<int64_t>(reinterpret_cast<uintptr_t>(dst) % 64 / sizeof(T));
+  const int64_t head = std::min(n, (kLine - misplaced) % kLine);
+  FromF32<T>(src, dst, head);
+  int64_t i = head;
+  HWY_ALIGN uint16_t line[kLine];
+  for (; i + kLine <= n; i += kLine) {
+    for (int64_t k = 0; k < kLine; k += kLanes)
+      StoreOne(hn::LoadU(DC(), src + i + k), reinterpret_cast<T*>(line + k));
+    for (int64_t k = 0; k < kLine; k += kLanes)
+      hn::Stream(hn::Load(dh, line + k), dh, reinterpret_cast<uint16_t*>(dst + i + k));
+  }
+  FromF32<T>(src + i, dst + i, n - i);
+}
+void StreamF16(const float* src, F16* dst, int64_t n) { StreamTo(src, dst, n); }
+void StreamBF16(const float* src, BF16* dst, int64_t n) { StreamTo(src, dst, n); }
+
 #define OPSNN_CONVERT_PAIR(NAME, T)                                                \
   void NAME##ToF32(const T* src, float* dst, int64_t n) { ToF32<T>(src, dst, n); } \
   void NAME##FromF32(const float* src, T* dst, int64_t n) { FromF32<T>(src, dst, n); }
@@ -100,5 +124,11 @@ OPSNN_CONVERT_PAIR(U8, uint8_t)
 OPSNN_CONVERT_PAIR(S16, int16_t)
 OPSNN_CONVERT_PAIR(S32, int32_t)
 #undef OPSNN_CONVERT_PAIR
+OPSNN_TIER_TABLE(StreamF16);
+OPSNN_TIER_TABLE(StreamBF16);
+void StreamHalf(const float* src, DType type, void* dst, int64_t n) {
+  if (type == DType::kF16) return OPSNN_TIER_CALL(StreamF16)(src, static_cast<F16*>(dst), n);
+  OPSNN_TIER_CALL(StreamBF16)(src, static_cast<BF16*>(dst), n);
+}
 }  // namespace opsnn::vector
 #endif

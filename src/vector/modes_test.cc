@@ -165,6 +165,60 @@ TEST(Modes, HalfRowsAndEdges) {
   for (int64_t i = 0; i < cols; ++i) EXPECT_EQ(hy[i].bits, ToBF16(fy[i]).bits);
 }
 
+// Rows of half types are those of f32, rounded once: whatever the length, the place of the row, the way it is
+// stored, and with NaN and infinities in some of the rows.
+template <typename T>
+void HalfRowsEqualRoundedF32(DType type, T (*round)(float)) {
+  Rng rng;
+  for (const RowCase& c : RowCases()) {
+    if (c.statistics != 0) continue;
+    const auto compiled = Compile(c.program).value();
+    for (int64_t cols : {1, 5, 16, 63, 64, 129, 768, 5000}) {
+      constexpr int64_t kRows = 4, kGuard = 40;
+      const int64_t shift = rng.Int(0, 5);  // rows begin anywhere
+      std::vector<T> x(kRows * cols), y(kRows * cols + 2 * kGuard);
+      std::vector<float> wide(x.size()), want(x.size()), g = RandomFloats(rng, cols),
+                                                         b = RandomFloats(rng, cols);
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = round(static_cast<float>(rng.Real(-3, 3)));
+        if (i / static_cast<size_t>(cols) == 1 && rng.Chance(0.1)) x[i] = round(std::nanf(""));
+        if (i / static_cast<size_t>(cols) == 2 && rng.Chance(0.1)) x[i] = round(-HUGE_VALF);
+        wide[i] = ToFloat(x[i]);
+      }
+      if (rng.Chance(0.3)) g[0] = HUGE_VALF;
+      const auto arguments = [&](BlockArg in, BlockArg out) {
+        std::vector<BlockArg> args = {in};
+        for (int k = 0; k < c.vectors; ++k) args.push_back({k == 0 ? g.data() : b.data(), DType::kF32, 0, 1});
+        args.push_back(out);
+        return args;
+      };
+      const auto f32 = arguments({wide.data(), DType::kF32, cols, 1}, {want.data(), DType::kF32, cols, 1});
+      Execute(*compiled, kRows, cols, f32.data(), {});
+      for (bool stream : {false, true}) {
+        std::fill(y.begin(), y.end(), round(-7.0f));
+        const auto half = arguments({x.data(), type, cols, 1}, {y.data() + kGuard - shift, type, cols, 1});
+        Execute(*compiled, kRows, cols, half.data(), {stream, true});
+        for (int64_t i = 0; i < static_cast<int64_t>(y.size()); ++i) {
+          const int64_t at = i - (kGuard - shift);
+          const bool inside = at >= 0 && at < kRows * cols;
+          const T expected = inside ? round(want[static_cast<size_t>(at)]) : round(-7.0f);
+          const T got = y[static_cast<size_t>(i)];
+          if (inside && std::isnan(want[static_cast<size_t>(at)])) {
+            ASSERT_TRUE(std::isnan(ToFloat(got))) << c.name << " cols " << cols << " at " << at;
+          } else {
+            ASSERT_EQ(got.bits, expected.bits)
+                << c.name << " cols " << cols << " at " << at << " stream " << stream;
+          }
+        }
+      }
+    }
+  }
+}
+TEST_P(ModesTier, HalfRowsEqualRoundedF32) {
+  HalfRowsEqualRoundedF32<BF16>(DType::kBF16, [](float v) { return ToBF16(v); });
+  HalfRowsEqualRoundedF32<F16>(DType::kF16, [](float v) { return ToF16(v); });
+}
+
 // A chain with a value that is used twice, a bias and several stages after the first: many ways to go wrong
 // in place.
 Program Chain() {

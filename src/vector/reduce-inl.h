@@ -86,6 +86,37 @@ HWY_INLINE double ReduceRow(DF d, size_t n, G& g) {
   return total;
 }
 
+// sum g^2, and sum g in *sum: what the reductions of the two give, in one pass.
+template <class G>
+HWY_INLINE double SumSquaresRow(DF d, size_t n, G& g, double* sum) {
+  using R = SumReduction;
+  double squares = 0;
+  *sum = 0;
+  for (size_t c = 0; c < n; c += kReduceChunk) {
+    const size_t end = HWY_MIN(c + kReduceChunk, n);
+    VF s[4], q[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) s[k] = q[k] = hn::Zero(d);
+    auto step = [&](int k, VF v) HWY_ATTR {
+      s[k] = R::Step(d, s[k], v);
+      q[k] = R::Step(d, q[k], hn::Mul(v, v));
+    };
+    size_t i = c;
+    for (; i + 4 * kLanes <= end; i += 4 * kLanes) {
+      g.Group();
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) step(k, g.Whole(i + static_cast<size_t>(k) * kLanes));
+    }
+    if (i + kLanes <= end) step(0, g.Whole(i)), i += kLanes;
+    if (i + kLanes <= end) step(1, g.Whole(i)), i += kLanes;
+    if (i + kLanes <= end) step(2, g.Whole(i)), i += kLanes;
+    if (i < end) step(3, hn::IfThenElseZero(hn::FirstN(d, end - i), g.Tail(i, end - i)));
+    *sum += R::Lanes(d, R::Step(d, R::Step(d, s[0], s[1]), R::Step(d, s[2], s[3])));
+    squares += R::Lanes(d, R::Step(d, R::Step(d, q[0], q[1]), R::Step(d, q[2], q[3])));
+  }
+  return squares;
+}
+
 HWY_INLINE float MeanOf(double sum, size_t n) { return static_cast<float>(sum / static_cast<double>(n)); }
 
 }  // namespace opsnn::HWY_NAMESPACE

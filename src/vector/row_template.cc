@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "vector/compiled.h"
 #include "vector/convert.h"
+#include "vector/convert_simd.h"
 #include "vector/scratch_failures.h"
 #include "vector/transpose_tile.h"
 
@@ -22,8 +23,17 @@ float* RowScratch(size_t floats) {
 }
 
 bool IsDenseF32(const BlockArg& a) { return a.dtype == DType::kF32 && a.col_stride == 1; }
+bool DenseOfOneType(const BlockArg& x, const BlockArg& y) {
+  return x.dtype == y.dtype && IsFloat(x.dtype) && x.col_stride == 1 && y.col_stride == 1;
+}
 char* Row(const BlockArg& a, int64_t r) {
   return static_cast<char*>(a.data) + r * a.row_stride * static_cast<int64_t>(SizeOf(a.dtype));
+}
+
+bool AllFinite(const float* v, int64_t n) {
+  float sum = 0;  // 0 times a finite number is 0, times others NaN
+  for (int64_t i = 0; v && i < n; ++i) sum += 0.0f * v[i];
+  return sum == 0;
 }
 
 bool LiesInColumns(const BlockArg& a) {
@@ -39,9 +49,13 @@ void GatherRows(const BlockArg& a, int64_t r, int64_t n, int64_t cols, float* to
     LoadConvert(a.dtype, Row(a, r + i), a.col_stride, ComputeType::kF32, to + i * cols, cols);
   }
 }
-void ScatterRows(const float* from, const BlockArg& a, int64_t r, int64_t n, int64_t cols) {
+void ScatterRows(const float* from, const BlockArg& a, int64_t r, int64_t n, int64_t cols, bool stream) {
   if (LiesInColumns(a)) {
     return TransposeTile(from, cols, reinterpret_cast<float*>(Row(a, r)), a.col_stride, cols, n);
+  }
+  if (stream && a.col_stride == 1 && IsHalf(a.dtype)) {
+    for (int64_t i = 0; i < n; ++i) StreamHalf(from + i * cols, a.dtype, Row(a, r + i), cols);
+    return;
   }
   for (int64_t i = 0; i < n; ++i) {
     StoreConvert(ComputeType::kF32, from + i * cols, a.dtype, Row(a, r + i), a.col_stride, cols);
@@ -91,10 +105,12 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
   };
   a.gamma = vector_of(gamma, scratch);
   a.beta = vector_of(beta, scratch + cols);
+  if (x.dtype == DType::kBF16) a.finite_weights = AllFinite(a.gamma, cols) && AllFinite(a.beta, cols);
   a.scratch = scratch + 2 * cols;
-  if (IsDenseF32(x) && IsDenseF32(y)) {
-    a.x = static_cast<const float*>(x.data), a.x_stride = x.row_stride;
-    a.y = static_cast<float*>(y.data), a.y_stride = y.row_stride;
+  if (DenseOfOneType(x, y)) {
+    a.type = x.dtype;
+    a.x = x.data, a.x_stride = x.row_stride;
+    a.y = y.data, a.y_stride = y.row_stride;
     a.prefetch_next = rows > 1;
     a.stream = options.stream;
     RunRowTemplate(a);
@@ -105,13 +121,18 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
     a.rows = std::min(group, rows - r);
     a.x = x_rows, a.x_stride = cols;
     if (IsDenseF32(x))
-      a.x = reinterpret_cast<const float*>(Row(x, r)), a.x_stride = x.row_stride;
+      a.x = Row(x, r), a.x_stride = x.row_stride;
     else
       GatherRows(x, r, a.rows, cols, x_rows);
     a.y = y_rows, a.y_stride = cols;
-    if (IsDenseF32(y)) a.y = reinterpret_cast<float*>(Row(y, r)), a.y_stride = y.row_stride;
+    if (IsDenseF32(y)) a.y = Row(y, r), a.y_stride = y.row_stride;
+    a.ahead = nullptr;
+    if (group == 1 && r + 1 < rows && x.col_stride == 1) {  // while this row is worked on
+      a.ahead = Row(x, r + 1);
+      a.ahead_bytes = cols * static_cast<int64_t>(SizeOf(x.dtype));
+    }
     RunRowTemplate(a);
-    if (!IsDenseF32(y)) ScatterRows(y_rows, y, r, a.rows, cols);
+    if (!IsDenseF32(y)) ScatterRows(y_rows, y, r, a.rows, cols, options.stream);
     if (a.mean != nullptr) a.mean += a.rows * a.mean_stride;
     if (a.rstd != nullptr) a.rstd += a.rows * a.rstd_stride;
   }

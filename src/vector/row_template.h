@@ -1,4 +1,4 @@
-// The row templates' entry point per tier: rows of a norm or a softmax, f32 in and out.
+// The row templates' entry point: rows of a norm or a softmax, input and output of one floating type.
 #ifndef OPSNN_VECTOR_ROW_TEMPLATE_H_
 #define OPSNN_VECTOR_ROW_TEMPLATE_H_
 
@@ -9,20 +9,25 @@ namespace opsnn::vector {
 struct RowArgs {
   RowTemplate kind;
   int64_t rows = 0, cols = 0;
-  const float* x = nullptr;
+  DType type = DType::kF32;  // of x and y: f32, f16 or bf16
+  const void* x = nullptr;
   int64_t x_stride = 0;  // between rows, elements
-  float* y = nullptr;
+  void* y = nullptr;
   int64_t y_stride = 0;
   const float* gamma = nullptr;  // cols values each, or null
   const float* beta = nullptr;
-  float* scratch = nullptr;  // cols values
-  float* mean = nullptr;     // one per row each, or null
+  bool finite_weights = false;  // gamma and beta hold neither NaN nor infinities
+  float* scratch = nullptr;     // cols values
+  float* mean = nullptr;        // one per row each, or null
   float* rstd = nullptr;
   int64_t mean_stride = 0, rstd_stride = 0;
-  bool prefetch_next = false;  // the next row follows in memory
+  bool prefetch_next = false;   // the next row follows in memory
+  const char* ahead = nullptr;  // what to fetch during each row instead, or null
+  int64_t ahead_bytes = 0;
   bool stream = false;
 };
 void RunRowTemplate(const RowArgs& a);
+void RunHalfRowTemplate(const RowArgs& a);  // its part for f16 and bf16
 
 }  // namespace opsnn::vector
 

@@ -1,0 +1,300 @@
+// Row templates: a row is read from memory once, worked on in L1, written once, by loops whose stages are
+// known at compile time. Bit by bit equal to the interpreter: the reductions are those of reduce-inl.h, the
+// stages those of stages-inl.h, in the program's order. Half types are converted in registers.
+//
+// While one row is worked on, the next is prefetched line by line inside the loops over the current one. A
+// row beyond L1 is simply read again from L2 (or, far beyond, from memory) by the second and third loop.
+#if defined(OPSNN_VECTOR_ROW_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef OPSNN_VECTOR_ROW_KERNELS_INL_H_
+#undef OPSNN_VECTOR_ROW_KERNELS_INL_H_
+#else
+#define OPSNN_VECTOR_ROW_KERNELS_INL_H_
+#endif
+
+#include <cmath>
+#include <type_traits>
+
+#include "simd/half-inl.h"
+#include "vector/reduce-inl.h"
+#include "vector/row_template.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::HWY_NAMESPACE {
+namespace {
+
+using vector::NormOptions;
+using vector::RowArgs;
+using vector::RowFamily;
+
+// A vector of values stored as T.
+template <typename T>
+HWY_INLINE VF Get(DF d, const T* p) {
+  if constexpr (std::is_same_v<T, float>) return hn::LoadU(d, p);
+  if constexpr (std::is_same_v<T, BF16>) return LoadBF16(d, p);
+  if constexpr (std::is_same_v<T, F16>) return LoadF16(d, p);
+}
+template <typename T>
+HWY_INLINE void Put(DF d, VF v, T* p) {
+  if constexpr (std::is_same_v<T, float>) hn::StoreU(v, d, p);
+  if constexpr (std::is_same_v<T, BF16>) StoreBF16(v, d, p);
+  if constexpr (std::is_same_v<T, F16>) StoreF16(v, d, p);
+}
+template <typename T>
+HWY_INLINE VF GetTail(DF d, const T* p, size_t n) {
+  if constexpr (std::is_same_v<T, float>) return LoadTail(d, p, n);
+  HWY_ALIGN T buffer[kLanes] = {};
+  for (size_t i = 0; i < n; ++i) buffer[i] = p[i];
+  return Get(d, buffer);
+}
+template <typename T>
+HWY_INLINE void PutTail(DF d, VF v, T* p, size_t n) {
+  if constexpr (std::is_same_v<T, float>) return StoreTail(d, v, p, n);
+  HWY_ALIGN T buffer[kLanes];
+  Put(d, v, buffer);
+  for (size_t i = 0; i < n; ++i) p[i] = buffer[i];
+}
+// Four vectors; kPast: past the caches, with p aligned for vectors. kFinite: no value is NaN, which spares
+// bf16 a third of its work.
+template <bool kPast, bool kFinite, typename T>
+HWY_INLINE void PutFour(DF d, const VF (&v)[4], T* p) {
+  if constexpr (std::is_same_v<T, float>) {
+#pragma GCC unroll 4
+    for (size_t k = 0; k < 4; ++k)
+      kPast ? hn::Stream(v[k], d, p + k * kLanes) : hn::StoreU(v[k], d, p + k * kLanes);
+    return;
+  }
+  const hn::Repartition<uint16_t, DF> dh;
+  auto* const to = reinterpret_cast<uint16_t*>(p);
+  if constexpr (std::is_same_v<T, BF16> && kFinite) {
+    const auto lo = PackFiniteBF16(d, v[0], v[1]), hi = PackFiniteBF16(d, v[2], v[3]);
+    kPast ? hn::Stream(lo, dh, to) : hn::StoreU(lo, dh, to);
+    kPast ? hn::Stream(hi, dh, to + 2 * kLanes) : hn::StoreU(hi, dh, to + 2 * kLanes);
+    return;
+  }
+  HWY_ALIGN T bits[4 * kLanes];
+#pragma GCC unroll 4
+  for (size_t k = 0; k < 4; ++k) Put(d, v[k], kPast ? bits + k * kLanes : p + k * kLanes);
+  if constexpr (kPast) {
+    const auto* from = reinterpret_cast<const uint16_t*>(bits);
+    hn::Stream(hn::Load(dh, from), dh, to);
+    hn::Stream(hn::Load(dh, from + 2 * kLanes), dh, to + 2 * kLanes);
+  }
+}
+
+// Lines of the next row, two per group of four vectors (a group is four lines under AVX-512): the reading
+// loops have asked for all of them before the writing loop starts.
+struct NextRow {
+  const char* line;
+  const char* end;
+  HWY_INLINE void Group() {
+    hwy::Prefetch(line);
+    hwy::Prefetch(line + 64);
+    line += line < end ? 128 : 0;
+  }
+};
+
+// Reads x, maps it in registers; nothing is stored.
+template <typename T, class Map>
+struct Reader {
+  const T* x;
+  NextRow& next;
+  Map map;
+  HWY_INLINE void Group() { next.Group(); }
+  HWY_INLINE VF Whole(size_t i) const {
+    const DF d;
+    return map(d, Get(d, x + i));
+  }
+  HWY_INLINE VF Tail(size_t i, size_t n) const {
+    const DF d;
+    return map(d, GetTail(d, x + i, n));
+  }
+};
+template <typename T, class Map>
+HWY_INLINE Reader<T, Map> MakeReader(const T* x, NextRow& next, const Map& map) {
+  return {x, next, map};
+}
+// The same, and the mapped value is kept in y before it is reduced.
+template <typename T, class Map>
+struct Keeper {
+  const T* x;
+  float* y;
+  NextRow& next;
+  Map map;
+  HWY_INLINE void Group() { next.Group(); }
+  HWY_INLINE VF Whole(size_t i) const {
+    const DF d;
+    const VF v = map(d, Get(d, x + i));
+    hn::StoreU(v, d, y + i);
+    return v;
+  }
+  HWY_INLINE VF Tail(size_t i, size_t n) const {
+    const DF d;
+    const VF v = map(d, GetTail(d, x + i, n));
+    StoreTail(d, v, y + i, n);
+    return v;
+  }
+};
+template <typename T, class Map>
+HWY_INLINE Keeper<T, Map> MakeKeeper(const T* x, float* y, NextRow& next, const Map& map) {
+  return {x, y, next, map};
+}
+
+// y[i] = f(x[i], gamma[i], beta[i]) over a row; the last loop, and the only one that writes.
+template <bool kGamma, bool kBeta, bool kFinite, typename In, typename Out, class F>
+HWY_INLINE void WriteRow(const RowArgs& a, const In* x, Out* y, NextRow& next, const F& f) {
+  const DF d;
+  const float* g = a.gamma;
+  const float* b = a.beta;
+  size_t n = static_cast<size_t>(a.cols), i = 0;
+  auto value = [&](size_t at) HWY_ATTR {
+    const VF gv = kGamma ? hn::LoadU(d, g + at) : hn::Zero(d),
+             bv = kBeta ? hn::LoadU(d, b + at) : hn::Zero(d);
+    return f(d, Get(d, x + at), gv, bv);
+  };
+  auto partial = [&](size_t at, size_t count) HWY_ATTR {
+    const VF gv = kGamma ? LoadTail(d, g + at, count) : hn::Zero(d);
+    const VF bv = kBeta ? LoadTail(d, b + at, count) : hn::Zero(d);
+    PutTail(d, f(d, GetTail(d, x + at, count), gv, bv), y + at, count);
+  };
+  if (a.stream && reinterpret_cast<uintptr_t>(y) % sizeof(Out) == 0) {
+    constexpr size_t kAlign = HWY_MAX_BYTES;
+    const size_t misplaced = reinterpret_cast<uintptr_t>(y) % kAlign / sizeof(Out);
+    const size_t head = HWY_MIN((kAlign / sizeof(Out) - misplaced) % (kAlign / sizeof(Out)), n);
+    for (; i + kLanes <= head; i += kLanes) Put(d, value(i), y + i);
+    if (i < head) partial(i, head - i), i = head;
+    for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+      next.Group();
+      const VF v[4] = {value(i), value(i + kLanes), value(i + 2 * kLanes), value(i + 3 * kLanes)};
+      PutFour<true, kFinite>(d, v, y + i);
+    }
+  } else {
+    for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+      next.Group();
+      const VF v[4] = {value(i), value(i + kLanes), value(i + 2 * kLanes), value(i + 3 * kLanes)};
+      PutFour<false, kFinite>(d, v, y + i);
+    }
+  }
+  for (; i + kLanes <= n; i += kLanes) Put(d, value(i), y + i);
+  if (i < n) partial(i, n - i);
+}
+
+template <bool kCentred, bool kGamma, bool kBeta, typename T>
+HWY_INLINE void NormRow(const RowArgs& a, const T* x, T* y, NextRow& next, float& mean_out, float& rstd_out) {
+  const DF d;
+  const size_t n = static_cast<size_t>(a.cols);
+  float mean = 0;
+  if constexpr (kCentred) {
+    auto sum = MakeReader(x, next, [](DF, VF v) HWY_ATTR { return v; });
+    mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
+  }
+  const VF m = hn::Set(d, mean);
+  float variance, missed = 0;
+  if constexpr (kCentred) {  // and what the rounding of the mean misses, as in program/moments.h
+    auto centred = MakeReader(x, next, [m](DF, VF v) HWY_ATTR { return hn::Sub(v, m); });
+    double rest;
+    variance = MeanOf(SumSquaresRow(d, n, centred, &rest), n);
+    missed = MeanOf(rest, n);
+    const float excess = missed * missed;
+    if (excess < variance) variance = variance - excess;
+  } else {
+    auto squares = MakeReader(x, next, [](DF, VF v) HWY_ATTR { return hn::Mul(v, v); });
+    variance = MeanOf(ReduceRow<SumReduction>(d, n, squares), n);
+  }
+  const VF s = hn::Set(d, missed);
+  // Scalars as one-lane vectors: the very operations of the Affine and Rsqrt stages.
+  const VF shifted = hn::Add(hn::Mul(hn::Set(d, 1.0f), hn::Set(d, variance)),
+                             hn::Set(d, static_cast<float>(a.kind.norm.eps)));
+  const VF rstd = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(shifted));
+  const auto normal = [m, s, rstd](DF, VF v, VF g, VF b) HWY_ATTR {
+    VF r = hn::Mul(kCentred ? hn::Sub(hn::Sub(v, m), s) : v, rstd);
+    if constexpr (kGamma) r = hn::Mul(r, g);
+    if constexpr (kBeta) r = hn::Add(r, b);
+    return r;
+  };
+  // Sums that are finite have seen no NaN and no infinity; what overflows from finite factors is no NaN.
+  constexpr bool kCares = std::is_same_v<T, BF16>;
+  if (kCares && a.finite_weights && std::isfinite(mean) && std::isfinite(hn::GetLane(rstd))) {
+    WriteRow<kGamma, kBeta, kCares>(a, x, y, next, normal);
+  } else {
+    WriteRow<kGamma, kBeta, false>(a, x, y, next, normal);
+  }
+  mean_out = mean, rstd_out = hn::GetLane(rstd);
+}
+
+template <typename T>
+HWY_INLINE NextRow NextOf(const RowArgs& a, int64_t row, const T* x) {
+  if (a.ahead) return {a.ahead, a.ahead + a.ahead_bytes};
+  const bool has_next = a.prefetch_next && row + 1 < a.rows;
+  const char* line = reinterpret_cast<const char*>(has_next ? x + a.x_stride : x);
+  return {line, has_next ? line + a.cols * static_cast<int64_t>(sizeof(T)) : line};
+}
+
+template <typename T, bool kCentred, bool kGamma, bool kBeta>
+void NormRows(const RowArgs& a) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const T* x = static_cast<const T*>(a.x) + r * a.x_stride;
+    NextRow next = NextOf(a, r, x);
+    float mean, rstd;
+    NormRow<kCentred, kGamma, kBeta>(a, x, static_cast<T*>(a.y) + r * a.y_stride, next, mean, rstd);
+    if (a.mean != nullptr) a.mean[r * a.mean_stride] = mean;
+    if (a.rstd != nullptr) a.rstd[r * a.rstd_stride] = rstd;
+  }
+}
+
+// The exponentials are kept in y and scaled there; in scratch where y is written past the caches or rounds.
+template <typename T, bool kLog>
+void SoftmaxRows(const RowArgs& a) {
+  const DF d;
+  const size_t n = static_cast<size_t>(a.cols);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const T* x = static_cast<const T*>(a.x) + r * a.x_stride;
+    T* y = static_cast<T*>(a.y) + r * a.y_stride;
+    float* exps_of_row = a.scratch;
+    if constexpr (std::is_same_v<T, float>) exps_of_row = a.stream ? a.scratch : y;
+    NextRow next = NextOf(a, r, x);
+    auto all = MakeReader(x, next, [](DF, VF v) HWY_ATTR { return v; });
+    const VF m = hn::Set(d, static_cast<float>(ReduceRow<MaxReduction>(d, n, all)));
+    if constexpr (kLog) {
+      auto exps = MakeReader(x, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
+      const VF log_sum = Log(d, hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps))));
+      WriteRow<false, false, false>(
+          a, x, y, next, [m, log_sum](DF, VF v, VF, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
+    } else {
+      auto exps =
+          MakeKeeper(x, exps_of_row, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
+      const VF sum = hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps)));
+      const VF scale = hn::Div(hn::Set(d, 1.0f), sum);
+      const auto scaled = [scale](DF, VF v, VF, VF) HWY_ATTR { return hn::Mul(v, scale); };
+      constexpr bool kCares = std::is_same_v<T, BF16>;
+      if (kCares && std::isfinite(hn::GetLane(scale))) {  // then every exponential is
+        WriteRow<false, false, kCares>(a, exps_of_row, y, next, scaled);
+      } else {
+        WriteRow<false, false, false>(a, exps_of_row, y, next, scaled);
+      }
+    }
+  }
+}
+
+template <typename T>
+void RunRows(const RowArgs& a) {
+  const bool g = a.gamma != nullptr, b = a.beta != nullptr;
+  switch (a.kind.family) {
+    case RowFamily::kLayerNorm:
+      return g ? (b ? NormRows<T, true, true, true>(a) : NormRows<T, true, true, false>(a))
+               : (b ? NormRows<T, true, false, true>(a) : NormRows<T, true, false, false>(a));
+    case RowFamily::kRmsNorm:
+      return g ? NormRows<T, false, true, false>(a) : NormRows<T, false, false, false>(a);
+    case RowFamily::kSoftmax:
+      return SoftmaxRows<T, false>(a);
+    case RowFamily::kLogSoftmax:
+      return SoftmaxRows<T, true>(a);
+    case RowFamily::kNone:
+      return;
+  }
+}
+
+}  // namespace
+}  // namespace opsnn::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

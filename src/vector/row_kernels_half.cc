@@ -1,0 +1,24 @@
+// Row templates on f16 and bf16.
+#include "vector/row_template.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "vector/row_kernels_half.cc"
+#include "isa/foreach_target.h"
+#include "isa/hwy.h"
+#include "vector/row_kernels-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::HWY_NAMESPACE {
+void RowsF16(const RowArgs& a) { RunRows<F16>(a); }
+void RowsBF16(const RowArgs& a) { RunRows<BF16>(a); }
+}  // namespace opsnn::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace opsnn::vector {
+OPSNN_TIER_TABLE(RowsF16);
+OPSNN_TIER_TABLE(RowsBF16);
+void RunHalfRowTemplate(const RowArgs& a) {
+  a.type == DType::kF16 ? OPSNN_TIER_CALL(RowsF16)(a) : OPSNN_TIER_CALL(RowsBF16)(a);
+}
+}  // namespace opsnn::vector
+#endif
