@@ -38,6 +38,12 @@ Result<std::shared_ptr<HostTensor>> NewConstant(const Call& call, DType dtype, c
                 ToString(dims).c_str(), Name(dtype));
 }
 
+Status RequireRoom(const Call& call, int64_t values, size_t bytes_each) {
+  if (values >= 0 && static_cast<size_t>(values) <= runtime::MemoryLimit() / bytes_each) return OkStatus();
+  return Errorf(Code::kRuntime, "%s: no memory for the %lld positions that its shapes ask for",
+                call.function().api, static_cast<long long>(values));
+}
+
 Operand Constant(ConstTensor t) {
   Operand o;
   o.desc.dtype = t->dtype();

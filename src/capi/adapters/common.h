@@ -21,6 +21,8 @@ const char* FirstOf(const Call& call, std::initializer_list<const char*> params)
 // Memory for a constant of these dims, not filled. Dims need no memory behind them, so a call may name more
 // than there is: that is refused.
 Result<std::shared_ptr<HostTensor>> NewConstant(const Call& call, DType dtype, const Dims& dims);
+// The same bound for what an adapter keeps while it plans.
+Status RequireRoom(const Call& call, int64_t values, size_t bytes_each);
 Operand Constant(ConstTensor t);
 Operand ConstantInts(const std::vector<int64_t>& values);  // s64, one dim
 Operand ConstantInt(int64_t value);                        // s64, one value in one dim

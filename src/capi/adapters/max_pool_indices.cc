@@ -164,6 +164,9 @@ Status Adapt_AdaptiveMaxPool(const Call& call, OpCall& out) {
           "%s: outputOut has shape %s; allowed: outputSize as its last dims, self with elements",
           call.function().api, ToString(result.desc.dims).c_str());
     }
+    // A window has at most n / count + 2 elements.
+    OPSNN_RETURN_IF_ERROR(RequireRoom(call, count, 4 * sizeof(int64_t)));
+    OPSNN_RETURN_IF_ERROR(RequireRoom(call, count > 0 ? n : 0, sizeof(int64_t)));
     int64_t most = 1;
     for (int64_t i = 0; i < count; ++i)
       most = std::max(most, ((i + 1) * n + count - 1) / count - i * n / count);

@@ -18,6 +18,8 @@ struct AxisWindows {
   std::vector<double> divisor;
 };
 
+constexpr size_t kBytesPerWindow = 2 * sizeof(int64_t) + sizeof(double);
+
 AxisWindows AdaptiveWindows(int64_t size, int64_t count) {
   AxisWindows w{size, {}, {}, {}};
   for (int64_t i = 0; i < count; ++i) {
@@ -164,6 +166,7 @@ Status BindAverage(const Call& call, const Operand& x, const Operand& y, bool gr
   std::vector<AxisWindows> windows;
   for (size_t a = 0; a < axes; ++a) {
     const int i = first + static_cast<int>(a);
+    OPSNN_RETURN_IF_ERROR(RequireRoom(call, want[i], kBytesPerWindow));
     windows.push_back(SlidingWindows(p, a, image.desc.dims[i], want[i]));
   }
   return BindAxes(call, x, y, windows, p.divisor ? 1.0 / static_cast<double>(p.divisor) : 1, gradient, out);
@@ -179,7 +182,9 @@ Status BindAdaptive(const Call& call, const Operand& image, const Operand& poole
   for (int i = 0; i < rank; ++i) {
     const int64_t in = image.desc.dims[i], n = pooled.desc.dims[i];
     if (i < first ? in == n : (in > 0 || n == 0)) {
-      if (i >= first) windows.push_back(AdaptiveWindows(in, n));
+      if (i < first) continue;
+      OPSNN_RETURN_IF_ERROR(RequireRoom(call, n, kBytesPerWindow));
+      windows.push_back(AdaptiveWindows(in, n));
       continue;
     }
     return InvalidArgument(
