@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/dtype.h"
+#include "capi/function.h"
 #include "tensor/element.h"
 
 namespace opsnn::soak {
@@ -44,6 +45,11 @@ class Drawing {
     c.row = &row_;
     c.function = opsnn_aclnn_find(row_.api);
     if (!c.function) Bad(row_, "which no operator serves");
+    for (const capi::Param& p : c.function->params) {
+      if (p.has_dtypes && !op::Contains(p.dtypes, type_) && op::Contains(p.dtypes, DType::kF32)) {
+        type_ = DType::kF32;  // not every function knows every half
+      }
+    }
     for (const std::string_view word : Split(row_.args, ' ')) c.arguments.push_back(Argument_(word, c));
     return c;
   }
