@@ -110,6 +110,53 @@ class Cli(unittest.TestCase):
         self.assertEqual(edges[0]["profile"], "Ascend910B1")
         self.assertEqual(edges[0]["verdict"], "fuse")
 
+    def test_explain_expects(self):
+        large = ("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--epilogue", "relu", "--profile", "910B1")
+        small = ("explain", "matmul", "--m", "64", "--n", "64", "--k", "64", "--batch", "1024", "--epilogue", "relu")
+        run(*large, "--expect", "fuse", "--expect", "relu=fuse")
+        run(*small, "--profile", "910B1", "--expect", "split")
+        self.assertIn("expected fuse, decided split", run(*small, "--profile", "910B1", "--expect", "matmul=fuse", ok=False))
+        self.assertIn('no edge for "conv=fuse"', run(*large, "--expect", "conv=fuse", ok=False))
+        self.assertIn("allowed: fuse, split", run(*large, "--expect", "maybe", ok=False))
+
+    def test_explain_diff(self):
+        args = ("explain", "matmul", "--m", "64", "--n", "64", "--k", "64", "--batch", "1024", "--epilogue", "relu", "--profile", "910B1")
+        same = json.loads(run(*args, "--diff", "910_9392", "--json"))
+        self.assertEqual(same["edges"], 1)
+        self.assertEqual(same["different"], [])
+        other = json.loads(run(*args, "--diff", "950PR", "--json"))
+        self.assertEqual([d["verdict"] for d in other["different"][0]["decisions"]], ["split", "fuse"])
+        self.assertIn("950PR", run(*args, "--diff", "950PR"))
+
+    def test_bench_plan(self):
+        p = json.loads(run("bench", "plan", "--json"))
+        self.assertGreater(p["new_class_us"], p["cached_us"])
+        self.assertLessEqual(p["cache_bytes"], p["bound_bytes"])
+        self.assertIn("no model given", run("bench", ok=False))
+
+    def test_map(self):
+        out = self.dir / "map.svg"
+        text = run("map", "--n", "64", "--to", "256", "--steps", "1", "--epilogue", "bias,gelu", "--profile", "A2", "--out", str(out))
+        self.assertIn("fuse", text)
+        self.assertEqual(out.read_text().count("<rect"), 25)
+        self.assertIn("--from", run("map", "--from", "64", "--to", "16", "--out", str(out), ok=False))
+        self.assertIn("frob", run("map", "--epilogue", "frob", "--out", str(out), ok=False))
+        self.assertIn("l9_bytes", run("map", "--profile", "A2:l9_bytes=1", "--out", str(out), ok=False))
+
+    def test_calibrate(self):
+        with tempfile.TemporaryDirectory() as cache:
+            env = {"XDG_CACHE_HOME": cache}
+            c = json.loads(run("calibrate", "--json", env=env))
+            self.assertTrue(c["kept"])
+            file = pathlib.Path(c["file"])
+            self.assertTrue(file.is_relative_to(cache))
+            file.write_text("".join("fma_gflops = 1.0\n" if line.startswith("fma_gflops") else line + "\n"
+                                    for line in file.read_text().splitlines()))
+            self.assertIn("opsnn calibrate", run("calibrate", "--check", env=env, ok=False))
+            fma = next(r for r in json.loads(run("calibrate", "--json", env=env))["rates"] if r["name"] == "fma")
+            self.assertEqual(fma["used"], 1)
+            self.assertGreater(fma["now"], 1.25)
+
     def test_verify(self):
         for policy in ("exact", "excess"):
             v = json.loads(run("verify", self.model, "--shape", "image=1,3,33,31", "--policy", policy, "--json"))
