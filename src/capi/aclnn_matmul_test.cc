@@ -1,9 +1,11 @@
 // Products against double sums: dtypes that meet, transposed and strided views, addends, quantised weights.
 #include <cmath>
 
+#include "aclnnop/aclnn_addbmm.h"
 #include "aclnnop/aclnn_addmm.h"
 #include "aclnnop/aclnn_baddbmm.h"
 #include "aclnnop/aclnn_batch_matmul.h"
+#include "aclnnop/aclnn_gemm.h"
 #include "aclnnop/aclnn_mm.h"
 #include "aclnnop/aclnn_mv.h"
 #include "aclnnop/aclnn_trans_matmul_weight.h"
@@ -54,6 +56,42 @@ TEST_F(Products, MmMvBatchMatMul) {
     });
     EXPECT_EQ(Compare(y.Get(), want, tolerance), "") << Name(ta) << " " << Name(tb) << " kind " << kind;
     ExpectGuards({&a, &b, &y});
+  }
+}
+
+TEST_F(Products, GemmAndAddbmm) {
+  for (int round = 0; round < 24; ++round) {
+    const DType t = AnyFloat();
+    const int64_t batch = rng_.Int(1, 3), m = rng_.Int(1, 20), k = rng_.Int(1, 20), n = rng_.Int(1, 20);
+    const bool sums = round % 2, ta = round % 3 == 1, tb = round % 4 < 2, in_place = sums && round % 4 == 3;
+    const float alpha = 0.5F, beta = 2;
+    RandomTensor a(t, sums ? Dims{batch, m, k} : ta ? Dims{k, m} : Dims{m, k}, rng_, round % 3 == 2, 1);
+    RandomTensor b(t, sums ? Dims{batch, k, n} : tb ? Dims{n, k} : Dims{k, n}, rng_, round % 5 == 2, 1);
+    RandomTensor c(t, in_place ? Dims{m, n} : Dims{1, n}, rng_, false, 1);
+    ApiTensor y(t, {m, n}, &rng_, round % 4 == 1);
+    ApiScalar scale(alpha), shift(beta);
+    const int code = !sums ? CALL(aclnnGemm, a, b, c, alpha, beta, int64_t{ta}, int64_t{tb}, y, int8_t{0})
+                     : in_place ? CALL(aclnnInplaceAddbmm, c, a, b, shift, scale, int8_t{0})
+                                : CALL(aclnnAddbmm, c, a, b, shift, scale, y, int8_t{0});
+    ASSERT_EQ(code, 0) << aclGetRecentErrMsg();
+    std::vector<double> tolerance;
+    const auto want = Make({m, n}, [&](const Index& at) {
+      double sum = 0, size = 0;
+      for (int64_t g = 0; g < (sums ? batch : 1); ++g) {
+        for (int64_t q = 0; q < k; ++q) {
+          const double p = (!sums && ta ? a[q * m + at[0]] : a[(g * m + at[0]) * k + q]) *
+                           (!sums && tb ? b[at[1] * k + q] : b[(g * k + q) * n + at[1]]);
+          sum += alpha * p, size += std::abs(p);
+        }
+      }
+      sum += beta * c[BroadcastLinear(c.dims(), at)];
+      tolerance.push_back(testing::ContractionTolerance(size + 4, sum, k * batch + 2, DType::kF32, t) +
+                          0x1p-25);
+      return sum;
+    });
+    EXPECT_EQ(Compare((in_place ? static_cast<ApiTensor&>(c) : y).Get(), want, tolerance), "")
+        << Name(t) << sums;
+    ExpectGuards({&a, &b, &c, &y});
   }
 }
 

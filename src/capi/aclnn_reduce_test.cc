@@ -9,6 +9,7 @@
 #include "aclnnop/aclnn_argmin.h"
 #include "aclnnop/aclnn_argsort.h"
 #include "aclnnop/aclnn_cumsum.h"
+#include "aclnnop/aclnn_linalg_vector_norm.h"
 #include "aclnnop/aclnn_logsoftmax.h"
 #include "aclnnop/aclnn_mean.h"
 #include "aclnnop/aclnn_norm.h"
@@ -235,6 +236,34 @@ TEST_F(Reductions, Cumsum) {
   ApiTensor y(DType::kF32, {2, 3}), ints(DType::kS32, {2, 3});
   ExpectRefused(CALL(aclnnCumsum, x, 0, ACL_INT32, y), 161002, {"dtype is s32", "f32"});
   ExpectRefused(CALL(aclnnCumsum, x, 0, ACL_INT32, ints), 161002, {"out has dtype s32"});
+}
+
+TEST_F(Reductions, LinalgVectorNorm) {
+  for (int round = 0; round < 20; ++round) {
+    const DType t = kFloats[round % 3], out = round % 2 ? t : DType::kF32;
+    const Dims dims = rng_.Shape(1, 3, 200);
+    const int dim = static_cast<int>(rng_.Int(0, dims.rank() - 1));
+    const double orders[] = {1, 2, 3, HUGE_VAL, 0};
+    const double order = orders[round % 5];
+    RandomTensor x(t, dims, rng_, round % 3 == 1);
+    Dims kept = dims;
+    kept[dim] = 1;
+    ApiTensor y(out, kept, &rng_, round % 3 == 2);
+    ApiScalar ord(static_cast<float>(order));
+    ApiInts which({dim});
+    ASSERT_EQ(CALL(aclnnLinalgVectorNorm, x, ord, which, true, Acl(out), y), 0) << aclGetRecentErrMsg();
+    const auto want = Make(kept, [&](Index at) {
+      double sum = 0;
+      for (int64_t i = 0; i < dims[dim]; ++i) {
+        at[static_cast<size_t>(dim)] = i;
+        const double v = std::abs(x(at));
+        sum = std::isinf(order) ? std::max(sum, v) : sum + (order == 0 ? v != 0 : std::pow(v, order));
+      }
+      return order == 0 || std::isinf(order) ? sum : std::pow(sum, 1 / order);
+    });
+    EXPECT_EQ(Compare(y.Get(), want, PointwiseTolerance(want, out, 64)), "") << Name(t) << order;
+    ExpectGuards({&x, &y});
+  }
 }
 
 TEST_F(Reductions, CumsumV2) {

@@ -30,9 +30,7 @@ Status BindProduct(const Call& call, Operand a, Operand b, const Operand& y, OpC
 }
 
 // beta * c behind alpha * product, c broadcast to the result. beta = 0 leaves c unread, whatever it holds.
-Status AddScaled(const Call& call, const Operand& c, OpCall* out) {
-  OPSNN_ASSIGN_OR_RETURN(const double alpha, NumberOf(call, "alpha"));
-  OPSNN_ASSIGN_OR_RETURN(const double beta, NumberOf(call, "beta"));
+Status AddScaled(const Operand& c, double alpha, double beta, OpCall* out) {
   ProgramBuilder b;
   const SlotId product = b.Input();
   SlotId addend = kNoSlot;
@@ -75,7 +73,9 @@ Status BindAddedProduct(const Call& call, const char* left, const char* right, i
   dims[rank - 1] = b.desc.dims[rank - 1];
   OPSNN_RETURN_IF_ERROR(RequireShape(call, y, dims, "the shape of the product"));
   OPSNN_RETURN_IF_ERROR(RequireBroadcast(call, c, dims));
-  return AddScaled(call, c, out);
+  OPSNN_ASSIGN_OR_RETURN(const double alpha, NumberOf(call, "alpha"));
+  OPSNN_ASSIGN_OR_RETURN(const double beta, NumberOf(call, "beta"));
+  return AddScaled(c, alpha, beta, out);
 }
 
 }  // namespace
@@ -104,6 +104,49 @@ Status Adapt_Mv(const Call& call, OpCall& out) {
 }
 
 Status Adapt_Addmm(const Call& call, OpCall& out) { return BindAddedProduct(call, "mat1", "mat2", 2, &out); }
+
+// alpha * op(A) op(B) + beta * C, where op may transpose.
+Status Adapt_Gemm(const Call& call, OpCall& out) {
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
+  Operand a = Arg(call, "A"), b = Arg(call, "B");
+  const Operand c = Arg(call, "C"), y = Arg(call, "out");
+  for (const Operand* o : std::initializer_list<const Operand*>{&a, &b, &c, &y})
+    OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 2, 2));
+  if (call.Int("transA") != 0) a = Permuted(a, {1, 0});
+  if (call.Int("transB") != 0) b = Permuted(b, {1, 0});
+  out.op = op::FindOperator("MatMul");
+  OPSNN_RETURN_IF_ERROR(BindProduct(call, a, b, y, &out));
+  const Dims dims = {a.desc.dims[0], b.desc.dims[1]};
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, dims, "the shape of the product"));
+  OPSNN_RETURN_IF_ERROR(RequireBroadcast(call, c, dims));
+  return AddScaled(c, call.Double("alpha"), call.Double("beta"), &out);
+}
+
+// The products of all matrices summed up: one product of the matrices side by side.
+Status Adapt_Addbmm(const Call& call, OpCall& out) {
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
+  const Operand c = Arg(call, {"selfRef", "self"}), y = Arg(call, {"out", "selfRef"});
+  const Operand a = Arg(call, "batch1"), b = Arg(call, "batch2");
+  for (const Operand* o : {&a, &b}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 3, 3));
+  if (a.desc.dims[0] != b.desc.dims[0]) {
+    return InvalidArgument("%s: batch2 has shape %s; allowed: %lld matrices, as batch1 has",
+                           call.function().api, ToString(b.desc.dims).c_str(), ll{a.desc.dims[0]});
+  }
+  OPSNN_RETURN_IF_ERROR(RequireSameK(call, a, b));
+  const int64_t batch = a.desc.dims[0], m = a.desc.dims[1], k = a.desc.dims[2], n = b.desc.dims[2];
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, {m, n}, "the shape of the product"));
+  OPSNN_RETURN_IF_ERROR(RequireBroadcast(call, c, {m, n}));
+  // [m, batch * k] needs a copy; [batch * k, n] is batch2 as it lies.
+  const Operand wide = out.Temp(a.desc.dtype, {m, batch, k});
+  out.first.push_back(CallOf("Identity", {Permuted(a, {1, 0, 2})}, {wide}));
+  const Operand tall = Contiguously(b, &out);
+  out.op = op::FindOperator("MatMul");
+  OPSNN_RETURN_IF_ERROR(
+      BindProduct(call, Reshaped(wide, {m, batch * k}), Reshaped(tall, {batch * k, n}), y, &out));
+  OPSNN_ASSIGN_OR_RETURN(const double alpha, NumberOf(call, "alpha"));
+  OPSNN_ASSIGN_OR_RETURN(const double beta, NumberOf(call, "beta"));
+  return AddScaled(c, alpha, beta, &out);
+}
 
 Status Adapt_Baddbmm(const Call& call, OpCall& out) {
   return BindAddedProduct(call, "batch1", "batch2", 3, &out);

@@ -126,6 +126,22 @@ Status Adapt_Norm(const Call& call, OpCall& out) {
   return TakeAll(std::move(calls), &out);
 }
 
+Status Adapt_VectorNorm(const Call& call, OpCall& out) {
+  const Operand self = Arg(call, "self"), y = Arg(call, "out");
+  const bool keep = call.Int("keepDims") != 0;
+  OPSNN_ASSIGN_OR_RETURN(const double order, NumberOf(call, "ord"));
+  OPSNN_ASSIGN_OR_RETURN(const auto dims, DimsOf(call, "dims", self.desc.dims.rank()));
+  OPSNN_ASSIGN_OR_RETURN(const DType dtype, DTypeParam(call, "dtype"));
+  if (dtype != y.desc.dtype) {
+    return BadValue(call, "dtype", Name(dtype), StrFormat("%s, the dtype of out", Name(y.desc.dtype)));
+  }
+  OPSNN_RETURN_IF_ERROR(
+      RequireShape(call, y, ReducedDims(self.desc.dims, dims, keep), "the shape of the result"));
+  std::vector<OpCall> calls;
+  AppendNorm(self, order, dims, keep, y, &out, &calls);
+  return TakeAll(std::move(calls), &out);
+}
+
 Status Adapt_ArgMax(const Call& call, OpCall& out) {
   const Operand self = Arg(call, "self"), y = Arg(call, "out");
   const int rank = self.desc.dims.rank();
