@@ -90,7 +90,8 @@ std::string ModelBytes(const Json& m) {
     }
     w.Node(n["op"], n["in"].get<std::vector<std::string>>(), n["out"].get<std::vector<std::string>>(), attrs);
   }
-  for (const Json& o : m["outputs"]) w.Output(o);
+  constexpr int32_t kAnyType = 0;
+  for (const Json& o : m["outputs"]) w.Output(o, {}, kAnyType);
   std::string bytes = w.Bytes();
   // A later value of a scalar field replaces the earlier one: field 1, as a varint.
   if (m.contains("ir_version")) bytes += std::string("\x08") + static_cast<char>(m["ir_version"].get<int>());
