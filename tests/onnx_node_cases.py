@@ -36,8 +36,6 @@ HELD = {TYPES.FLOAT, TYPES.DOUBLE, TYPES.FLOAT16, TYPES.BFLOAT16, TYPES.INT8, TY
 RENAMED = {"CastLike", "Constant", "Scatter", "Upsample"}
 # What a supported operator may refuse, by its message; everything else must pass.
 REFUSALS = {}
-# The sizes of their results depend on values, which opsnn wants known before running: inputs become initializers.
-SIZED_BY_VALUES = {"NonMaxSuppression", "NonZero", "Unique"}
 # onnx 1.12 cuts off where a conversion to bf16 rounds: expected values may be one step away.
 BF16_STEP = 2.0**-7
 # Their values come from NumPy's generator: shape and dtype are compared.
@@ -62,8 +60,7 @@ def save(path, value, elem_type):
 
 
 def prepare(given, inputs):
-    """The case's model with the shapes of its data (a few cases declare others), and with initializers for inputs
-    where opsnn needs their values."""
+    """The case's model with the shapes of its data (a few cases declare others)."""
     model = onnx.ModelProto()
     model.CopyFrom(given)
     for info, value in zip(model.graph.input, inputs):
@@ -71,10 +68,6 @@ def prepare(given, inputs):
         del shape.dim[:]
         for d in np.shape(value):
             shape.dim.add().dim_value = d
-    if {n.op_type for n in model.graph.node} & SIZED_BY_VALUES:
-        for info, value in zip(model.graph.input, inputs):
-            model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), info.name))
-        del model.graph.input[:]
     return model
 
 
@@ -83,8 +76,6 @@ def write_case(folder, case):
     inputs, outputs = case.data_sets[0]
     model = prepare(case.model, inputs)
     infos = list(model.graph.input)
-    if not infos:
-        inputs = []
     name = case.name
     while os.path.exists(f"{folder}/{name}"):  # a few names are given twice
         name += "_"

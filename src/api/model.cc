@@ -1,5 +1,6 @@
 #include "opsnn/model.h"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -109,8 +110,8 @@ std::string OpText(const graph::Node& n) {
   return s;
 }
 
-RunStats ToStats(const graph::Session& session, const graph::Prepared& p, const std::vector<double>& us) {
-  RunStats stats;
+// Adds the steps of one plan, whose times start at us[at].
+void AddSteps(const graph::Prepared& p, const std::vector<double>& us, size_t at, RunStats* stats) {
   for (size_t i = 0; i < p.steps().size(); ++i) {
     const graph::Step& step = p.steps()[i];
     const graph::Node& n = p.graph().nodes[step.node];
@@ -119,15 +120,23 @@ RunStats ToStats(const graph::Session& session, const graph::Prepared& p, const 
     t.op = OpText(n);
     t.variant = step.variant;
     t.shape = n.outputs.empty() || n.outputs[0] < 0 ? "" : ToString(p.graph().values[n.outputs[0]].desc.dims);
-    t.us = i < us.size() ? us[i] : 0;
+    t.us = at + i < us.size() ? us[at + i] : 0;
     t.bytes = step.bytes_moved;
-    stats.nodes.push_back(std::move(t));
+    stats->nodes.push_back(std::move(t));
   }
-  stats.peak_bytes = static_cast<int64_t>(p.peak_bytes());
-  stats.bytes_moved = p.bytes_moved();
+  stats->peak_bytes = std::max(stats->peak_bytes, static_cast<int64_t>(p.peak_bytes()));
+  stats->bytes_moved += p.bytes_moved();
+  stats->nodes_run += p.nodes_run();
+}
+
+RunStats ToStats(const graph::Session& session, const graph::Prepared& p,
+                 const std::vector<std::shared_ptr<const graph::Prepared>>& later,
+                 const std::vector<double>& us) {
+  RunStats stats;
+  AddSteps(p, us, 0, &stats);
+  for (const auto& next : later) AddSteps(*next, us, stats.nodes.size(), &stats);
   stats.weight_bytes = static_cast<int64_t>(session.weight_bytes());
   stats.nodes_imported = static_cast<int>(session.imported().nodes.size());
-  stats.nodes_run = p.nodes_run();
   return stats;
 }
 
@@ -232,7 +241,7 @@ Result<std::vector<Tensor>> Model::RunProfiled(const Feeds& feeds, RunStats* sta
     graph::RunOptions options;
     options.time_nodes = true;
     OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
-    *stats = ToStats(*impl_->session, *r.prepared, r.step_us);
+    *stats = ToStats(*impl_->session, *r.prepared, r.later, r.step_us);
     return ToTensors(r.outputs);
   });
 }
@@ -242,7 +251,7 @@ Result<RunStats> Model::Plan(const Shapes& shapes, const Feeds& values) {
     OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
     OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
     OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed));
-    return ToStats(*impl_->session, *prepared, {});
+    return ToStats(*impl_->session, *prepared, {}, {});
   });
 }
 

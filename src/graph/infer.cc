@@ -32,6 +32,12 @@ bool Computable(const Graph& g, const Node& n, const InferOptions& o) {
   return true;
 }
 
+bool IsOpen(const Graph& g, const Node& n) {
+  return std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) {
+    return v != kNoValue && (!g.values[v].desc.known_rank || !IsKnown(g.values[v].desc.dims));
+  });
+}
+
 Status CheckConcrete(const Graph& g, const Node& n) {
   for (ValueId v : n.outputs) {
     if (v == kNoValue) continue;
@@ -53,8 +59,16 @@ Status CheckConcrete(const Graph& g, const Node& n) {
 
 Result<int> InferGraph(Graph& g, const InferOptions& o) {
   int folded = 0;
-  for (Node& n : g.nodes) {
+  if (o.open) o.open->assign(g.nodes.size(), false);
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    Node& n = g.nodes[i];
     if (n.dead || n.tail) continue;
+    if (o.open && std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
+          return v != kNoValue && g.values[v].producer >= 0 && (*o.open)[g.values[v].producer];
+        })) {
+      (*o.open)[i] = true;
+      continue;
+    }
     const bool ranks_known = std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
       return v == kNoValue || g.values[v].desc.known_rank;
     });
@@ -64,6 +78,10 @@ Result<int> InferGraph(Graph& g, const InferOptions& o) {
       if (o.concrete) return s;
       continue;
     }
+    if (o.open && IsOpen(g, n)) {
+      (*o.open)[i] = true;
+      continue;
+    }
     if (o.concrete) OPSNN_RETURN_IF_ERROR(CheckConcrete(g, n));
     if (!Computable(g, n, o)) continue;
     auto results = EvaluateNode(g, n);
@@ -71,10 +89,10 @@ Result<int> InferGraph(Graph& g, const InferOptions& o) {
       if (o.concrete) return results.status();
       continue;
     }
-    for (size_t i = 0; i < n.outputs.size(); ++i) {
-      if (n.outputs[i] == kNoValue) continue;
-      Value& v = g.values[n.outputs[i]];
-      v.desc.constant = (*results)[i];
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      if (n.outputs[k] == kNoValue) continue;
+      Value& v = g.values[n.outputs[k]];
+      v.desc.constant = (*results)[k];
       if (o.fold) v.producer = -1;
     }
     if (o.fold) n.dead = true;

@@ -2,6 +2,8 @@
 #ifndef OPSNN_GRAPH_INFER_H_
 #define OPSNN_GRAPH_INFER_H_
 
+#include <vector>
+
 #include "graph/ir/graph.h"
 
 namespace opsnn::graph {
@@ -14,6 +16,8 @@ struct InferOptions {
   bool concrete = true;
   // A folded result may be no larger than this, or than four times the node's inputs.
   size_t max_fold_bytes = size_t{1} << 20;
+  // By node: set where sizes depend on values that are not known, which is then no error.
+  std::vector<bool>* open = nullptr;
 };
 
 // Nodes must be in topological order. Returns the number of nodes folded; they are marked dead.

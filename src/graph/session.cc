@@ -8,14 +8,11 @@
 #include "graph/call.h"
 #include "graph/declared.h"
 #include "graph/infer.h"
+#include "graph/stages.h"
 #include "tensor/limits.h"
 
 namespace opsnn::graph {
 namespace {
-
-// Inputs that may stand for shapes, axes or scales: at most one dim, and about as many values as a shape with
-// a pad on each side, or a region of interest, has.
-constexpr int64_t kSmallInts = 64, kSmallFloats = 16;
 
 // Graph node, values, kernel and programs of one step, measured on models of convolutions and of products.
 constexpr size_t kBytesPerStep = 16 << 10;
@@ -55,10 +52,7 @@ Status CheckDType(const Value& input, DType got) {
                          Name(input.desc.dtype));
 }
 
-// May the values of this feed be what a shape, an axis or a scale is made from?
-bool IsSmall(const FeedView& f) {
-  return f.dims.rank() <= 1 && NumElements(f.dims) <= (IsFloat(f.dtype) ? kSmallFloats : kSmallInts);
-}
+bool IsSmall(const FeedView& f) { return graph::IsSmall(f.dtype, f.dims); }
 
 template <typename Map>
 Status CheckNames(const Graph& g, const Map& given) {
@@ -164,8 +158,8 @@ bool Session::Key::operator==(const Key& o) const {
   return dims == o.dims && std::equal(values.begin(), values.end(), o.values.begin(), o.values.end(), same);
 }
 
-Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& profile,
-                                std::vector<PassStat>* stats) const {
+Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
+                                std::shared_ptr<const Stage>* stage) const {
   Graph g = loaded_;
   for (size_t i = 0; i < key.dims.size(); ++i) {
     op::TensorDesc& d = g.values[g.inputs[i]].desc;
@@ -173,11 +167,32 @@ Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& pro
     if (i < key.values.size()) d.constant = key.values[i];
     d.known_rank = true;
   }
+  std::vector<bool> open;
   InferOptions infer;
   infer.fold = !ListHas(options_.passes_off, "constant_folding");
+  if (stage) infer.open = &open;
   OPSNN_ASSIGN_OR_RETURN(const int folded, InferGraph(g, infer));
   stats->push_back({"constant_folding", folded, infer.fold ? folded : 0});
   OPSNN_RETURN_IF_ERROR(CheckAllDeclared(g));
+  if (std::find(open.begin(), open.end(), true) == open.end()) return g;
+  // A value that decides is a constant in the plan it decides on, and new with every run.
+  constexpr size_t kRestCacheBytes = size_t{16} << 20;
+  OPSNN_ASSIGN_OR_RETURN(Split split, SplitGraph(g, open));
+  SessionOptions options = options_;
+  options.cache_bytes = std::min(options.cache_bytes, kRestCacheBytes);
+  auto made = std::make_shared<Stage>();
+  OPSNN_ASSIGN_OR_RETURN(made->rest, Create(std::move(split.rest), options));
+  made->rest->decisive_ = std::move(split.decisive);
+  made->rest->values_matter_ = true;
+  made->handed = std::move(split.handed);
+  made->from_head = std::move(split.from_head);
+  *stage = std::move(made);
+  return std::move(split.head);
+}
+
+Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& profile,
+                                std::vector<PassStat>* stats, std::shared_ptr<const Stage>* stage) const {
+  OPSNN_ASSIGN_OR_RETURN(Graph g, Concrete(key, stats, stage));
   g.RemoveUnused();
   OPSNN_RETURN_IF_ERROR(g.Sort());
   PassContext c;
@@ -199,13 +214,13 @@ size_t Session::FormBytes(const Prepared& p) const {
   return bytes;
 }
 
-std::shared_ptr<const Prepared> Session::Keep(const Key& key, std::shared_ptr<const Prepared> p) {
+Session::Form Session::Keep(const Key& key, Form form) {
   std::vector<Entry> dropped;  // freed outside the lock
-  const size_t bytes = FormBytes(*p);
+  const size_t bytes = FormBytes(*form.prepared);
   const std::lock_guard lock(mutex_);
   for (const Entry& e : cache_)
-    if (e.key == key) return e.prepared;  // another thread was faster
-  cache_.insert(cache_.begin(), {key, p, bytes});
+    if (e.key == key) return e.form;  // another thread was faster
+  cache_.insert(cache_.begin(), {key, form, bytes});
   size_t total = 0, keep = 0;
   while (keep < cache_.size() && (keep == 0 || total + cache_[keep].bytes <= options_.cache_bytes))
     total += cache_[keep++].bytes;
@@ -213,28 +228,29 @@ std::shared_ptr<const Prepared> Session::Keep(const Key& key, std::shared_ptr<co
   dropped.assign(std::make_move_iterator(cache_.begin() + static_cast<ptrdiff_t>(keep)),
                  std::make_move_iterator(cache_.end()));
   cache_.resize(keep);
-  return p;
+  return form;
 }
 
-Result<std::shared_ptr<const Prepared>> Session::PrepareFor(const Key& key) {
+Result<Session::Form> Session::PrepareFor(const Key& key, bool may_cut) {
   {
     const std::lock_guard lock(mutex_);
     const auto it = std::find_if(cache_.begin(), cache_.end(), [&](const Entry& e) { return e.key == key; });
     if (it != cache_.end()) {
       ++form_stats_.hits;
       std::rotate(cache_.begin(), it, it + 1);
-      return cache_.front().prepared;
+      return cache_.front().form;
     }
     ++form_stats_.misses;
   }
   std::vector<PassStat> stats;
-  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, device::HostProfile(), &stats));
-  OPSNN_ASSIGN_OR_RETURN(std::shared_ptr<const Prepared> p,
-                         Prepared::Make(std::move(g), &packs_, std::move(stats), arenas_));
-  if (VerboseHas("graph")) PrintPrepared(*p);
-  p = Keep(key, std::move(p));
+  Form form;
+  OPSNN_ASSIGN_OR_RETURN(Graph g,
+                         Optimise(key, device::HostProfile(), &stats, may_cut ? &form.stage : nullptr));
+  OPSNN_ASSIGN_OR_RETURN(form.prepared, Prepared::Make(std::move(g), &packs_, std::move(stats), arenas_));
+  if (VerboseHas("graph")) PrintPrepared(*form.prepared);
+  form = Keep(key, std::move(form));
   packs_.Trim(options_.idle_pack_bytes);
-  return p;
+  return form;
 }
 
 CacheStats Session::form_stats() const {
@@ -245,18 +261,29 @@ CacheStats Session::form_stats() const {
   return s;
 }
 
-Result<std::shared_ptr<const Prepared>> Session::PrepareForFeeds(Key key,
-                                                                 const std::vector<FeedView>& feeds) {
+// First without values, then with those of small inputs, then cut where a size depends on what is computed.
+Result<Session::Form> Session::PrepareForFeeds(Key key, const std::vector<FeedView>& feeds) {
+  if (cut_ && !values_matter_) return PrepareFor(key, true);
   Status first;
   if (!values_matter_) {
-    auto p = PrepareFor(key);
-    if (p.ok()) return p;
-    first = p.status();
+    auto form = PrepareFor(key, false);
+    if (form.ok()) return form;
+    first = form.status();
   }
+  auto with_values = PrepareWithValues(key, feeds, first);
+  if (with_values.ok() || first.code() != Code::kNotImplemented) return with_values;
+  auto cut = PrepareFor(key, true);
+  if (!cut.ok()) return cut.status();
+  cut_ = true;
+  return cut;
+}
+
+Result<Session::Form> Session::PrepareWithValues(Key key, const std::vector<FeedView>& feeds, Status first) {
   bool any = false;
-  for (const FeedView& f : feeds) {
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    const FeedView& f = feeds[i];
     key.values.push_back(nullptr);
-    if (!IsSmall(f)) continue;
+    if (!IsSmall(f) && !decisive_.count(imported_.values[imported_.inputs[i]].name)) continue;
     // The caller may change the tensor after this run: the key keeps its own copy.
     auto copy = std::make_shared<HostTensor>(f.dtype, f.dims);
     if (!copy->ok()) return Errorf(Code::kRuntime, "no memory for the value of an input.");
@@ -267,11 +294,11 @@ Result<std::shared_ptr<const Prepared>> Session::PrepareForFeeds(Key key,
   if (!any) {
     if (!first.ok()) return first;
     key.values.clear();
-    return PrepareFor(key);
   }
-  auto p = PrepareFor(key);
-  if (p.ok()) values_matter_ = true;
-  return p;
+  // Where values are known to matter, there is no telling apart what else is missing: one try may cut.
+  auto form = PrepareFor(key, values_matter_);
+  if (form.ok()) values_matter_ = true;
+  return form;
 }
 
 template <typename Map>
@@ -306,7 +333,24 @@ Result<std::shared_ptr<const Prepared>> Session::Prepare(const Shapes& shapes, c
   OPSNN_ASSIGN_OR_RETURN(const std::shared_ptr<Session> other, WithFedDefaults(all));
   if (other) return other->Prepare(all, values);
   OPSNN_ASSIGN_OR_RETURN(const Key key, MakeKey(all, values));
-  return PrepareFor(key);
+  auto form = PrepareFor(key, false);
+  if (!form.ok() && form.status().code() == Code::kNotImplemented && !NeedsValues(key))
+    form = PrepareFor(key, true);
+  if (!form.ok()) return form.status();
+  return form->prepared;
+}
+
+// Would a value that the caller could have given make sizes known?
+bool Session::NeedsValues(const Key& key) const {
+  std::vector<PassStat> stats;
+  std::shared_ptr<const Stage> stage;
+  if (!Concrete(key, &stats, &stage).ok() || !stage) return false;
+  const std::vector<const Value*> inputs = stage->rest->inputs();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (stage->handed[i] < 0 && stage->rest->decisive_.count(inputs[i]->name) &&
+        graph::IsSmall(inputs[i]->desc.dtype, inputs[i]->desc.dims))
+      return true;
+  return false;
 }
 
 Result<std::vector<plan::Decision>> Session::Decide(const Shapes& shapes,
@@ -317,7 +361,8 @@ Result<std::vector<plan::Decision>> Session::Decide(const Shapes& shapes,
   if (other) return other->Decide(all, profile, values);
   OPSNN_ASSIGN_OR_RETURN(const Key key, MakeKey(all, values));
   std::vector<PassStat> stats;
-  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, profile, &stats));
+  std::shared_ptr<const Stage> stage;
+  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, profile, &stats, NeedsValues(key) ? nullptr : &stage));
   return std::move(g.decisions);
 }
 
@@ -343,13 +388,41 @@ Result<RunResult> Session::RunViews(const FeedViews& feeds, const RunOptions& op
     key.dims.push_back(f.dims);
   }
   OPSNN_RETURN_IF_ERROR(CheckDimNames(imported_, key.dims));
+  OPSNN_ASSIGN_OR_RETURN(const Form form, PrepareForFeeds(std::move(key), in));
   RunResult r;
-  OPSNN_ASSIGN_OR_RETURN(r.prepared, PrepareForFeeds(std::move(key), in));
+  r.prepared = form.prepared;
   std::vector<const void*> data;
   for (const FeedView& f : in) data.push_back(f.data);
-  OPSNN_ASSIGN_OR_RETURN(r.outputs,
-                         r.prepared->Run(data, options, options.time_nodes ? &r.step_us : nullptr));
+  RunOptions head = options;
+  if (form.stage) head.outputs.clear();  // they are not the model's
+  if (!form.stage || !form.prepared->graph().outputs.empty()) {
+    OPSNN_ASSIGN_OR_RETURN(r.outputs, r.prepared->Run(data, head, options.time_nodes ? &r.step_us : nullptr));
+  }
+  if (form.stage) OPSNN_RETURN_IF_ERROR(RunRest(*form.stage, feeds, options, &r));
   return r;
+}
+
+// r holds the outputs of the head and gets those of the model.
+Status Session::RunRest(const Stage& stage, const FeedViews& feeds, const RunOptions& options,
+                        RunResult* r) const {
+  FeedViews in;
+  const std::vector<const Value*> inputs = stage.rest->inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = inputs[i]->name;
+    in[name] = stage.handed[i] < 0 ? feeds.at(name) : View(*r->outputs[static_cast<size_t>(stage.handed[i])]);
+  }
+  RunOptions rest = options;
+  rest.outputs.clear();
+  OPSNN_ASSIGN_OR_RETURN(RunResult later, stage.rest->RunViews(in, rest));
+  std::vector<ConstTensor> outputs;
+  size_t next = 0;
+  for (int from : stage.from_head)
+    outputs.push_back(from >= 0 ? r->outputs[static_cast<size_t>(from)] : later.outputs[next++]);
+  r->outputs = std::move(outputs);
+  r->step_us.insert(r->step_us.end(), later.step_us.begin(), later.step_us.end());
+  r->later.push_back(std::move(later.prepared));
+  r->later.insert(r->later.end(), later.later.begin(), later.later.end());
+  return OkStatus();
 }
 
 }  // namespace opsnn::graph

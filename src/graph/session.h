@@ -10,6 +10,9 @@
 // A model may compute shapes from values that are fed (a target size, an axis). Where planning turns out to
 // need them, the values of small inputs become part of what is prepared for, like shapes.
 //
+// Where a size depends on values that only a run tells, the model is cut: what lies behind is planned during
+// the run (stages.h).
+//
 // An initialiser that the model also lists as an input is a constant until a caller feeds it; then a second
 // session takes over in which it is an input.
 //
@@ -73,8 +76,9 @@ struct RunOptions {
 
 struct RunResult {
   std::vector<ConstTensor> outputs;  // in the model's order
-  std::vector<double> step_us;       // by prepared->steps(), with time_nodes
+  std::vector<double> step_us;       // by steps of prepared and later, with time_nodes
   std::shared_ptr<const Prepared> prepared;
+  std::vector<std::shared_ptr<const Prepared>> later;  // what was planned during the run, in order
 };
 
 class Session {
@@ -87,7 +91,8 @@ class Session {
 
   // Plans for these shapes (every input by name), or returns the plan made before. An error names input, what
   // was given and what is allowed; or the node that does not accept these shapes.
-  // `values` are feeds whose values shapes are computed from (they also give the shape of their input).
+  // `values` are feeds whose values shapes are computed from (they also give the shape of their input). Where
+  // sizes depend on values that only a run tells, it is the plan of what comes before.
   Result<std::shared_ptr<const Prepared>> Prepare(const Shapes& shapes, const Feeds& values = {});
   Result<RunResult> Run(const Feeds& feeds, const RunOptions& options = {});
   Result<RunResult> RunViews(const FeedViews& feeds, const RunOptions& options = {});
@@ -118,10 +123,25 @@ class Session {
     bool operator==(const Key& o) const;
   };
   Result<Key> MakeKey(const Shapes& shapes, const Feeds& values) const;
-  Result<Graph> Optimise(const Key& key, const device::DeviceProfile& profile,
-                         std::vector<PassStat>* stats) const;
-  Result<std::shared_ptr<const Prepared>> PrepareFor(const Key& key);
-  Result<std::shared_ptr<const Prepared>> PrepareForFeeds(Key key, const std::vector<FeedView>& feeds);
+  // What runs for a key: a plan, and where sizes depend on values a session for what is behind it.
+  struct Stage {
+    std::unique_ptr<Session> rest;
+    std::vector<int> handed, from_head;  // as in Split
+  };
+  struct Form {
+    std::shared_ptr<const Prepared> prepared;
+    std::shared_ptr<const Stage> stage;  // null: the plan is all
+  };
+  // The graph for these shapes, its sizes known; with `stage` cut where they are not.
+  Result<Graph> Concrete(const Key& key, std::vector<PassStat>* stats,
+                         std::shared_ptr<const Stage>* stage) const;
+  Result<Graph> Optimise(const Key& key, const device::DeviceProfile& profile, std::vector<PassStat>* stats,
+                         std::shared_ptr<const Stage>* stage) const;
+  Result<Form> PrepareFor(const Key& key, bool may_cut);
+  bool NeedsValues(const Key& key) const;
+  Result<Form> PrepareForFeeds(Key key, const std::vector<FeedView>& feeds);
+  Result<Form> PrepareWithValues(Key key, const std::vector<FeedView>& feeds, Status first);
+  Status RunRest(const Stage& stage, const FeedViews& feeds, const RunOptions& options, RunResult* r) const;
 
   Graph imported_, loaded_;
   SessionOptions options_;
@@ -132,11 +152,11 @@ class Session {
 
   struct Entry {
     Key key;
-    std::shared_ptr<const Prepared> prepared;
+    Form form;
     size_t bytes;
   };
   size_t FormBytes(const Prepared& p) const;
-  std::shared_ptr<const Prepared> Keep(const Key& key, std::shared_ptr<const Prepared> p);
+  Form Keep(const Key& key, Form form);
   // The session in which those defaults among `names` are inputs; null where there are none.
   template <typename Map>
   Result<std::shared_ptr<Session>> WithFedDefaults(const Map& names) const;
@@ -147,6 +167,8 @@ class Session {
   mutable std::set<std::string> fed_defaults_;  // of the last such session
   mutable std::shared_ptr<Session> with_defaults_;
   std::atomic<bool> values_matter_{false};  // planning failed without the values of small inputs
+  std::atomic<bool> cut_{false};            // sizes depend on values that only a run tells
+  std::set<std::string> decisive_;          // inputs of any size whose values are part of the key
 };
 
 }  // namespace opsnn::graph

@@ -34,7 +34,8 @@ Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds) {
     form.captured[value] = std::move(t);
   };
   OPSNN_ASSIGN_OR_RETURN(graph::RunResult result, session.Run(feeds, options));
-  form.prepared = result.prepared;
+  form.prepared = std::move(result.later);
+  form.prepared.push_back(result.prepared);
   form.outputs = std::move(result.outputs);
   for (const auto& [name, t] : feeds) form.captured[name] = t;
   return form;
@@ -56,7 +57,9 @@ Descs InferDescs(const Graph& imported, const graph::Feeds& feeds, const Form& f
   options.concrete = false;
   const auto inferred = graph::InferGraph(g, options);
   Descs descs;
-  for (const graph::Value& v : form.prepared->graph().values) descs[v.name] = v.desc;
+  for (const auto& p : form.prepared)
+    for (const graph::Value& v : p->graph().values)
+      if (v.desc.known_rank && IsKnown(v.desc.dims)) descs[v.name] = v.desc;
   for (const graph::Value& v : g.values) {
     if (inferred.ok() && v.desc.known_rank && IsKnown(v.desc.dims)) descs[v.name] = v.desc;
   }

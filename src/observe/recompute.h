@@ -23,7 +23,7 @@ struct Form {
   Captured captured;  // feeds too
   std::vector<std::pair<const graph::Node*, std::vector<std::string>>> steps;
   std::vector<ConstTensor> outputs;
-  std::shared_ptr<const graph::Prepared> prepared;  // holds the nodes
+  std::vector<std::shared_ptr<const graph::Prepared>> prepared;  // hold the nodes
 };
 Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds);
 

@@ -113,5 +113,19 @@ TEST(VerifyReferences, ImagesAndWindows) {
   ExpectVerified(m, m.RandomFeeds());
 }
 
+// Sizes that only the run tells: all parts are checked, and what was selected while planning.
+TEST(VerifyReferences, SizesFromValues) {
+  GraphMaker m;
+  const ValueId x = m.In("x", {2, 5, 4}), scores = m.In("scores", {2, 3, 5});
+  const ValueId boxes = m.Op("Sigmoid", {m.Op("Mul", {x, m.Random({4})})});
+  const ValueId chosen = m.Op("NonMaxSuppression", {boxes, scores, m.Ints({3}), m.Scalar(0.3f)});
+  m.Out(chosen);
+  const ValueId kept = m.Op("GatherND", {x, m.Op("Transpose", {m.Op("NonZero", {m.Op("Relu", {x})})})});
+  m.Out(m.Op("Exp", {kept}));
+  m.Out(m.Op("Unique", {m.Op("Round", {kept})}, {}, 4));
+  m.Out(boxes);
+  ExpectVerified(m, m.RandomFeeds());
+}
+
 }  // namespace
 }  // namespace opsnn::observe
