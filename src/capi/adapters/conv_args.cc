@@ -139,10 +139,15 @@ Status CheckBias(const Call& call, const Operand& bias, int64_t channels) {
                          ll{channels});
 }
 
-OpCall ConvCall(const char* op, op::Attrs attrs, std::vector<Operand> inputs, const Operand& output) {
+OpCall ConvCall(const char* op, op::Attrs attrs, std::vector<Operand> inputs, const Operand& output,
+                bool halves) {
   while (!inputs.empty() && !inputs.back().given()) inputs.pop_back();
-  for (Operand& o : inputs) o = WithDType(o, DType::kF32);
-  OpCall c = CallOf(op, std::move(inputs), {WithDType(output, DType::kF32)});
+  const bool as_they_are = halves && std::all_of(inputs.begin(), inputs.end(), [&output](const Operand& o) {
+                             return o.desc.dtype == output.desc.dtype;
+                           });
+  if (!as_they_are)
+    for (Operand& o : inputs) o = WithDType(o, DType::kF32);
+  OpCall c = CallOf(op, std::move(inputs), {as_they_are ? output : WithDType(output, DType::kF32)});
   c.attrs = std::move(attrs);
   return c;
 }

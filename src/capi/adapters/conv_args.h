@@ -20,8 +20,10 @@ Status CheckConvShapes(const Call& call, const char* name, const Dims& x, const 
 Result<op::Attrs> ConvAttributes(const Call& call, size_t spatial, int64_t groups, bool transposed);
 std::string Listed(const Call& call, const char* param);  // of an int array: "[1,2]"
 Status CheckBias(const Call& call, const Operand& bias, int64_t channels);
-// The call of an operator that computes in f32; operands of other dtypes are converted on the way.
-OpCall ConvCall(const char* op, op::Attrs attrs, std::vector<Operand> inputs, const Operand& output);
+// The call of an operator that computes in f32. Operands of other dtypes are converted on the way, unless
+// they all have the same and the operator takes it (`halves`).
+OpCall ConvCall(const char* op, op::Attrs attrs, std::vector<Operand> inputs, const Operand& output,
+                bool halves = true);
 
 }  // namespace opsnn::capi
 

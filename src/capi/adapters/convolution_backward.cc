@@ -44,8 +44,16 @@ Status CheckResult(const Call& call, const Gradients& g, const std::vector<int64
   return RequireShape(call, g.dy, want, "the result of the convolution");
 }
 
+// What plain convolutions take.
+op::Attrs PlainAttributes(const Gradients& g) {
+  op::Attrs attrs;
+  for (const char* list : {"strides", "dilations", "pads"}) attrs.Set(list, g.attrs.Ints(list));
+  attrs.Set("group", g.attrs.Int("group", 1));
+  return attrs;
+}
+
 OpCall InputGradient(const Gradients& g) {
-  op::Attrs attrs = g.attrs;
+  op::Attrs attrs = PlainAttributes(g);
   if (g.transposed) return ConvCall("Conv", std::move(attrs), {g.dy, g.w}, g.dx);
   // Input positions behind the last window: as many as output_padding adds.
   std::vector<int64_t> behind;
@@ -63,13 +71,13 @@ OpCall InputGradient(const Gradients& g) {
 }
 
 OpCall WeightGradient(const Gradients& g) {
-  op::Attrs attrs = g.attrs;
+  op::Attrs attrs = PlainAttributes(g);
   std::vector<int64_t> kernel;
   for (int i = 2; i < g.w.desc.dims.rank(); ++i) kernel.push_back(g.w.desc.dims[i]);
   attrs.Set("kernel_shape", kernel);
   // In a transposed convolution every input position meets a window of the result.
   return ConvCall("ConvWeightGrad", std::move(attrs), {g.transposed ? g.dy : g.x, g.transposed ? g.x : g.dy},
-                  g.dw);
+                  g.dw, false);
 }
 
 OpCall BiasGradient(const Gradients& g) {

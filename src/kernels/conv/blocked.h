@@ -1,9 +1,11 @@
-// Conversion between NCHW and NC1HWC0 (C0 = 16) for f32 images, a range of pixels of one channel block at a
-// time.
+// Conversion between NCHW and NC1HWC0 (C0 = 16) for images that are f32 in blocks, a range of pixels of one
+// channel block at a time.
 #ifndef OPSNN_KERNELS_CONV_BLOCKED_H_
 #define OPSNN_KERNELS_CONV_BLOCKED_H_
 
 #include <cstdint>
+
+#include "base/dtype.h"
 
 namespace opsnn::conv {
 
@@ -12,8 +14,8 @@ void ToBlocked(const float* planes, int64_t plane_stride, int lanes, int64_t pix
 // planes[l * plane_stride + p] = blocked[p * 16 + l] for l < lanes.
 void FromBlocked(const float* blocked, int lanes, int64_t pixels, float* planes, int64_t plane_stride);
 
-// Whole images, in parallel.
-void ImagesToBlocked(const float* nchw, int64_t n, int64_t c, int64_t pixels, float* blocked);
+// Whole images of f32, f16 or bf16, in parallel.
+void ImagesToBlocked(DType dtype, const void* nchw, int64_t n, int64_t c, int64_t pixels, float* blocked);
 
 }  // namespace opsnn::conv
 

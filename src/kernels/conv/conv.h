@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "isa/tier.h"
 #include "simd/reg_act.h"
 #include "vector/run.h"
@@ -35,6 +36,7 @@ struct ConvShape {
   int64_t pf = 0, pt = 0, pl = 0;  // padding in front, on top and on the left; negative crops
   int64_t groups = 1;
   bool transposed = false;
+  DType x_dtype = DType::kF32;              // f16, bf16: of an NCHW input, converted on its way into blocks
   bool x_blocked = true, y_blocked = true;  // NC1HWC0 (volumes: N, C1, D, H, W, C0), else NCHW
 
   int64_t plane() const { return d * h * w; }  // elements of one channel
@@ -126,6 +128,7 @@ struct Post {
 // Order of the epilogue: bias (it starts the sum), residual, act, affine, then the program on stored rows.
 struct ConvArgs {
   const float* x = nullptr;
+  const void* half_x = nullptr;     // instead of x, where ConvShape::x_dtype is not f32
   const float* weights = nullptr;   // packed
   float* y = nullptr;               // null with an NCHW y and a program that stores the result itself
   const float* residual = nullptr;  // blocked, in y's layout; may be y itself

@@ -43,7 +43,8 @@ Operands PrepareOperands(const ConvPlan& plan, const ConvArgs& args) {
     o.bias = ws;
   }
   if (!s.x_blocked && plan.variant != Variant::kFirstLayer) {
-    ImagesToBlocked(args.x, s.n, s.c, s.plane(), ws + plan.x_offset);
+    const void* const x = s.x_dtype == DType::kF32 ? args.x : args.half_x;
+    ImagesToBlocked(s.x_dtype, x, s.n, s.c, s.plane(), ws + plan.x_offset);
     o.x = ws + plan.x_offset;
   }
   if (!s.y_blocked) o.y = ws + plan.y_offset;

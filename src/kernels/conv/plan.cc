@@ -54,6 +54,8 @@ Variant Choose(ConvPlan* p) {
     Refuse(p, Variant::kFirstLayer, "input is blocked");
   } else if (!s.flat()) {
     Refuse(p, Variant::kFirstLayer, "three dimensions");
+  } else if (s.x_dtype != DType::kF32) {
+    Refuse(p, Variant::kFirstLayer, "input of a half type");
   } else if (s.c > kFewChannels) {
     Refuse(p, Variant::kFirstLayer, "more than 4 channels");
   } else if (s.dw != 1 || s.kw > kC0) {

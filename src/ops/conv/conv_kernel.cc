@@ -7,6 +7,7 @@
 #include "op/pointwise.h"
 #include "ops/conv/conv_op.h"
 #include "ops/conv/tail.h"
+#include "vector/convert.h"
 #include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
@@ -45,6 +46,24 @@ struct BoundArg {
   vector::EpilogueArg arg;
 };
 
+// An operand in a half type that the kernels want in f32: converted into the workspace.
+struct Widened {
+  BoundArg from;
+  DType dtype = DType::kF16;
+  int64_t count = 0;
+  size_t offset = 0;
+};
+
+// dst[i] = src[i], in f32.
+void Widen(DType dtype, const void* src, int64_t count, float* dst) {
+  constexpr int64_t kPiece = int64_t{64} << 10;
+  ParallelFor((count + kPiece - 1) / kPiece, [&](int64_t i, int) {
+    const char* from = static_cast<const char*>(src) + i * kPiece * static_cast<int64_t>(SizeOf(dtype));
+    vector::LoadConvert(dtype, from, 1, ComputeType::kF32, dst + i * kPiece,
+                        std::min(kPiece, count - i * kPiece));
+  });
+}
+
 bool IsBlocked(const TensorDesc& d) { return d.layout.format == Format::kNC1HWC0; }
 
 class ConvKernel : public op::Kernel {
@@ -61,6 +80,8 @@ class ConvKernel : public op::Kernel {
   void PlanWeights(const PlanContext& c);
   // Stages operand `input` unless it is contiguous; returns where to read it.
   BoundArg Stage(const TensorDesc& d, int input, const Dims& dims);
+  // Stages it in f32.
+  BoundArg StageFloats(const TensorDesc& d, int input);
   static char* Pointer(const BoundArg& b, const RunArgs& args);
 
   conv::ConvPlan plan_;
@@ -71,6 +92,7 @@ class ConvKernel : public op::Kernel {
   ConvTail tail_;
   std::vector<BoundArg> tail_args_;
   std::vector<Staged> staged_;
+  std::vector<Widened> widened_;
   bool copy_out_ = false;  // Y is a view with gaps: computed in the workspace, then copied
   TensorView out_view_;
   size_t out_offset_ = 0;
@@ -92,10 +114,21 @@ BoundArg ConvKernel::Stage(const TensorDesc& d, int input, const Dims& dims) {
   return b;
 }
 
+BoundArg ConvKernel::StageFloats(const TensorDesc& d, int input) {
+  const BoundArg b = Stage(d, input, d.dims);
+  if (d.dtype == DType::kF32) return b;
+  const int64_t count = NumElements(d.dims);
+  const size_t offset = workspace_.Reserve(static_cast<size_t>(count) * sizeof(float));
+  widened_.push_back({b, d.dtype, count, offset});
+  return {BoundArg::Source::kWorkspace, offset, {}};
+}
+
 Status ConvKernel::MakeShape(const char* name, bool transposed, const PlanContext& c) {
   const op::Attrs& attrs = op::AttrsOf(c.attrs);
-  OPSNN_ASSIGN_OR_RETURN(conv::ConvShape s, ShapeOfCall(name, transposed, c.inputs[0]->dims, c.inputs[1]->dims, attrs));
+  OPSNN_ASSIGN_OR_RETURN(conv::ConvShape s,
+                         ShapeOfCall(name, transposed, c.inputs[0]->dims, c.inputs[1]->dims, attrs));
   s.x_blocked = IsBlocked(*c.inputs[0]);
+  s.x_dtype = c.inputs[0]->dtype;
   s.y_blocked = IsBlocked(c.outputs[0]);
   s.winograd = static_cast<int>(attrs.Int("winograd", 0));
   plan_ = conv::PlanConv(s);
@@ -114,7 +147,15 @@ void ConvKernel::PlanWeights(const PlanContext& c) {
   packed_ = c.packs->GetOrMake(w.constant, conv::PackKey(plan_), [&]() -> std::shared_ptr<const void> {
     auto buffer = std::make_shared<AlignedBuffer>(std::max(bytes, sizeof(float)));
     if (!*buffer) return nullptr;
-    conv::PackWeights(plan_, w.constant->as<float>(), buffer->as<float>());
+    if (w.dtype == DType::kF32) {
+      conv::PackWeights(plan_, w.constant->as<float>(), buffer->as<float>());
+    } else {
+      const int64_t count = w.constant->size();
+      const AlignedBuffer floats(static_cast<size_t>(std::max<int64_t>(1, count)) * sizeof(float));
+      if (!floats) return nullptr;
+      Widen(w.dtype, w.constant->data(), count, floats.as<float>());
+      conv::PackWeights(plan_, floats.as<float>(), buffer->as<float>());
+    }
     return {buffer, buffer->data()};
   });
   if (!packed_) packed_offset_ = workspace_.Reserve(bytes);
@@ -204,18 +245,25 @@ Status ConvKernel::Plan(const char* name, bool transposed, const PlanContext& c)
                     ToString(d->layout).c_str(), ToString(d->dims).c_str());
     }
   }
+  if ((IsBlocked(*c.inputs[0]) && c.inputs[0]->dtype != DType::kF32) ||
+      (!c.outputs[0].IsContiguous() && c.outputs[0].dtype != DType::kF32)) {
+    return Errorf(Code::kNotImplemented,
+                  "%s: dtype %s; implemented for blocked inputs and strided outputs: f32", name,
+                  Name(c.inputs[0]->dtype));
+  }
   OPSNN_RETURN_IF_ERROR(MakeShape(name, transposed, c));
   PlanWeights(c);
   x_ = Stage(*c.inputs[0], 0, c.inputs[0]->dims);
-  if (!packed_) w_ = Stage(*c.inputs[1], 1, c.inputs[1]->dims);
+  if (!packed_) w_ = StageFloats(*c.inputs[1], 1);
   if (c.inputs.size() > 2 && c.inputs[2]) {
     has_bias_ = true;
-    bias_ = Stage(*c.inputs[2], 2, c.inputs[2]->dims);
+    bias_ = StageFloats(*c.inputs[2], 2);
   }
   if (c.tail) OPSNN_RETURN_IF_ERROR(PlanTail(name, c));
-  if (!tail_.rest && c.outputs[0].dtype != DType::kF32) {
-    return Errorf(Code::kNotImplemented, "%s: output of dtype %s; implemented: f32", name,
-                  Name(c.outputs[0].dtype));
+  if (!tail_.rest && c.outputs[0].dtype != DType::kF32) {  // stored by a program, which rounds
+    ProgramBuilder copy;
+    copy.Output(copy.Unary(StageOp::kCopy, copy.Input()));
+    OPSNN_ASSIGN_OR_RETURN(tail_.rest, vector::Compile(std::move(copy).Build()));
   }
   PlanOutputs(c);
   return OkStatus();
@@ -242,7 +290,10 @@ Status ConvKernel::Run(const RunArgs& args) const {
   }
   conv::ConvArgs a;
   a.workspace = ws;
-  a.x = reinterpret_cast<const float*>(Pointer(x_, args));
+  for (const Widened& w : widened_)
+    Widen(w.dtype, Pointer(w.from, args), w.count, reinterpret_cast<float*>(ws + w.offset));
+  a.half_x = Pointer(x_, args);
+  a.x = plan_.shape.x_dtype == DType::kF32 ? static_cast<const float*>(a.half_x) : nullptr;
   if (packed_) {
     a.weights = static_cast<const float*>(packed_.get());
   } else {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include "op/image_tester.h"
@@ -33,6 +34,7 @@ struct ConvCase {
   Attrs attrs;
   bool bias = true, constant_weights = false;
   Layout x_layout, y_layout;
+  DType dtype = DType::kF32;
 };
 
 ConvCase RandomCase(Rng& rng) {
@@ -64,7 +66,8 @@ ConvCase RandomCase(Rng& rng) {
   }
   k.bias = rng.Chance(0.6);
   k.constant_weights = rng.Chance(0.5);
-  if (spatial == 2 && rng.Chance(0.6)) k.x_layout = kBlocked;
+  if (rng.Chance(0.25)) k.dtype = rng.Chance(0.5) ? DType::kF16 : DType::kBF16;
+  if (spatial == 2 && k.dtype == DType::kF32 && rng.Chance(0.6)) k.x_layout = kBlocked;
   if (spatial == 2 && rng.Chance(0.6)) k.y_layout = kBlocked;
   return k;
 }
@@ -72,15 +75,18 @@ ConvCase RandomCase(Rng& rng) {
 ConstTensor ToConstant(const GuardedTensor& t) {
   std::vector<float> v;
   for (double d : t.Get()) v.push_back(static_cast<float>(d));
-  return HostTensor::From(t.view().dims, v);
+  if (t.view().dtype == DType::kF32) return HostTensor::From(t.view().dims, v);
+  auto half = std::make_shared<HostTensor>(t.view().dtype, t.view().dims);
+  std::memcpy(half->data(), t.view().data, t.view().bytes());
+  return half;
 }
 
 // The bound of a convolution with `r` as its reference.
-std::vector<double> Bounds(const Reference& r) {
+std::vector<double> Bounds(const Reference& r, DType stored = DType::kF32) {
   std::vector<double> b;
   for (size_t i = 0; i < r.abs_sum.size(); ++i) {
     b.push_back(testing::ContractionTolerance(r.abs_sum[i], r.outputs[0].v[i], r.reduction_length + 1,
-                                              DType::kF32, DType::kF32));
+                                              DType::kF32, stored));
   }
   return b;
 }
@@ -90,9 +96,8 @@ TEST(Conv, RandomCalls) {
   TestPacks packs;
   for (auto _ : testing::FuzzFor(1000)) {
     const ConvCase k = RandomCase(rng);
-    TestImage x(rng, DType::kF32, k.x, k.x_layout);
-    GuardedTensor w(DType::kF32, k.w),
-        b(DType::kF32, {k.transposed ? k.w[1] * k.attrs.Int("group", 1) : k.w[0]});
+    TestImage x(rng, k.dtype, k.x, k.x_layout);
+    GuardedTensor w(k.dtype, k.w), b(k.dtype, {k.transposed ? k.w[1] * k.attrs.Int("group", 1) : k.w[0]});
     w.FillRandom(rng), b.FillRandom(rng);
     OpTester t(k.transposed ? "ConvTranspose" : "Conv");
     for (const auto& [name, v] : k.attrs.all()) t.Attr(name, v);
@@ -104,17 +109,17 @@ TEST(Conv, RandomCalls) {
     }
     std::vector<ref::Tensor> in = {ToRef(x.logical), ToRef(w)};
     if (k.bias) t.In(b), in.push_back(ToRef(b));
-    if (k.y_layout == Layout{} && rng.Chance(0.5)) {
+    if (k.y_layout == Layout{} && k.dtype == DType::kF32 && rng.Chance(0.5)) {
       t.StridedOutputs(rng);
     } else {
       t.OutLayout(0, k.y_layout);
     }
     ASSERT_TRUE(t.Run().ok()) << t.status().message();
-    const Reference r = Evaluate(k.transposed ? "ConvTranspose" : "Conv", k.attrs, in, DType::kF32);
+    const Reference r = Evaluate(k.transposed ? "ConvTranspose" : "Conv", k.attrs, in, k.dtype);
     ASSERT_EQ(t.OutDesc().dims, r.outputs[0].dims);
     ASSERT_EQ("", testing::Compare(FromStored(t.OutDesc().dims, t.OutDesc().layout, t.Out().Get()),
-                                   r.outputs[0].v, Bounds(r)))
-        << t.variant() << " " << ToString(k.x) << " " << ToString(k.w);
+                                   r.outputs[0].v, Bounds(r, k.dtype)))
+        << t.variant() << " " << Name(k.dtype) << " " << ToString(k.x) << " " << ToString(k.w);
   }
   EXPECT_GT(packs.size(), 0u);
 }
