@@ -232,6 +232,28 @@ TEST(MaxUnpool, PutsMaximaBack) {
   EXPECT_EQ(stray.Run().message(), "MaxUnpool: position 16 at element 3 of I is outside [0, 15]");
 }
 
+// A window wider than the padded input by less than a stride is one window, of what there is.
+TEST(Pool, WindowWiderThanThePaddedInput) {
+  struct Row {
+    const char* op;
+    int64_t kernel, pad, ceil, include;
+    double want;
+  };
+  for (const Row& r : {Row{"AveragePool", 5, 0, 0, 0, 2}, Row{"AveragePool", 5, 0, 1, 1, 2},
+                       Row{"AveragePool", 6, 1, 0, 0, 2}, Row{"AveragePool", 6, 1, 0, 1, 1.5},
+                       Row{"MaxPool", 6, 0, 1, 0, 3}}) {
+    GuardedTensor x(DType::kF32, {1, 1, 1, 3});
+    x.Set({1, 2, 3});
+    OpTester t(r.op);
+    t.In(x).Attr("kernel_shape", Ints{1, r.kernel}).Attr("strides", Ints{1, 4}).Attr("ceil_mode", r.ceil);
+    t.Attr("pads", Ints{0, r.pad, 0, 0});
+    if (r.op == std::string("AveragePool")) t.Attr("count_include_pad", r.include);
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    EXPECT_EQ(t.OutDesc().dims, (Dims{1, 1, 1, 1}));
+    EXPECT_EQ(t.Out().Get(), std::vector<double>{r.want}) << r.op << r.kernel;
+  }
+}
+
 TEST(Pool, RefusesWithReason) {
   struct Row {
     Dims x;

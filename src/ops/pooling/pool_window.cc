@@ -33,6 +33,11 @@ Result<int64_t> OutputSize(const char* name, op::Window* w, int k, int dim, int6
         name, ll{w->pad_begin[k]}, ll{w->pad_end[k]}, dim, ll{w->Extent(k)});
   }
   if (in < 0) return kUnknownDim;
+  // A window that is wider than the padded input by less than a stride is one window of what there is: so
+  // the size follows in ceil mode, and ONNX Runtime, which rounds toward zero, makes it otherwise too.
+  const int64_t missing = w->Extent(k) - (in + w->pad_begin[k] + w->pad_end[k]);
+  const bool same = w->auto_pad == op::AutoPad::kSameUpper || w->auto_pad == op::AutoPad::kSameLower;
+  if (!same && in > 0 && missing > 0 && missing < w->stride[k]) return 1;
   return op::WindowOutput(name, w, k, in);
 }
 
