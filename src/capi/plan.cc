@@ -324,6 +324,7 @@ class Builder {
     c.tail = op_call_->tail.get();
     c.tail_inputs = op::InputDescs(inputs).subspan(OwnInputs());
     OPSNN_ASSIGN_OR_RETURN(main.kernel, op::Plan(*op_call_->op, c));
+    NameParameters(&main);
     const std::vector<Place> results = main.outputs;
     steps_.push_back(std::move(main));
     for (size_t i : copied_out) {
@@ -333,6 +334,20 @@ class Builder {
       OPSNN_RETURN_IF_ERROR(AddCopy(output_descs[i], results[i], to, PlaceOf(o)));
     }
     return OkStatus();
+  }
+
+  // A temporary stands for the parameter from which the first operand of its operator comes.
+  void NameParameters(Step* step) {
+    step->op = op_call_->op;
+    temp_names_.resize(whole_.temps.size());
+    for (const Operand& o : op_call_->inputs) {
+      step->parameters.push_back(o.tensor >= 0 ? call_.NameOf(o.tensor)
+                                 : o.temp >= 0 ? temp_names_[static_cast<size_t>(o.temp)]
+                                               : "");
+    }
+    for (const Operand& o : op_call_->outputs)
+      if (o.temp >= 0 && !step->parameters.empty())
+        temp_names_[static_cast<size_t>(o.temp)] = step->parameters[0];
   }
 
   Result<std::shared_ptr<const CallPlan>> Finish(const std::vector<OpCall*>& calls) {
@@ -366,6 +381,7 @@ class Builder {
   std::vector<Step> steps_;
   std::vector<ConstTensor> constants_;
   std::vector<size_t> temp_offsets_;
+  std::vector<std::string> temp_names_;            // see NameParameters
   std::vector<std::pair<int, Place>> redirected_;  // outputs that are computed in the workspace
   size_t temporaries_ = 0;
 };
