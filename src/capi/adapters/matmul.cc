@@ -1,5 +1,7 @@
 // The products: Matmul, Mm, BatchMatMul and Mv, Addmm, Baddbmm. Operands of two dtypes meet in their common
 // one; cubeMathType only permits lower precision, which is never taken.
+#include <algorithm>
+
 #include "capi/adapters/common.h"
 #include "op/pointwise.h"
 
@@ -122,6 +124,116 @@ Status Adapt_Gemm(const Call& call, OpCall& out) {
   return AddScaled(c, call.Double("alpha"), call.Double("beta"), &out);
 }
 
+Status Adapt_Addmv(const Call& call, OpCall& out) {
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
+  const Operand c = Arg(call, "self"), a = Arg(call, "mat"), b = Arg(call, "vec"), y = Arg(call, "out");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, a, 2, 2));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, b, 1, 1));
+  out.op = op::FindOperator("MatMul");
+  OPSNN_RETURN_IF_ERROR(BindProduct(call, a, b, y, &out));
+  const Dims dims = {a.desc.dims[0]};
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, dims, "the shape of the product"));
+  OPSNN_RETURN_IF_ERROR(RequireBroadcast(call, c, dims));
+  OPSNN_ASSIGN_OR_RETURN(const double alpha, NumberOf(call, "alpha"));
+  OPSNN_ASSIGN_OR_RETURN(const double beta, NumberOf(call, "beta"));
+  return AddScaled(c, alpha, beta, &out);
+}
+
+// op(x1 x2 + bias, x3), op being the program behind the product.
+Status Adapt_FusedMatmul(const Call& call, OpCall& out) {
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
+  const auto* text = static_cast<const char*>(call.arguments()[call.Index("fusedOpType")].raw.p);
+  const std::string_view fused = text ? text : "";
+  static constexpr const char* kTypes[] = {"", "16cast32", "add", "mul", "gelu_erf", "gelu_tanh", "relu"};
+  if (std::find(std::begin(kTypes), std::end(kTypes), fused) == std::end(kTypes)) {
+    return BadValue(call, "fusedOpType", "\"" + std::string(fused) + "\"",
+                    "\"\", 16cast32, add, mul, gelu_erf, gelu_tanh, relu");
+  }
+  const Operand a = Arg(call, "x1"), b = Arg(call, "x2"), bias = Arg(call, "bias"), x3 = Arg(call, "x3");
+  const Operand y = Arg(call, "y");
+  const bool pair = fused == "add" || fused == "mul", gelu = fused.substr(0, 4) == "gelu";
+  const int most = fused.empty() || fused == "relu" ? 6 : pair ? 3 : 2;
+  for (const Operand* o : {&a, &b}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 2, most));
+  if (pair != x3.given()) {
+    return Errorf(pair ? Code::kNull : Code::kInvalid, "%s: x3 is %s; fusedOpType \"%s\" %s",
+                  call.function().api, pair ? "null" : "given", std::string(fused).c_str(),
+                  pair ? "needs it" : "has no place for it");
+  }
+  if (gelu && bias.given()) return BadValue(call, "bias", "given", "null, as fusedOpType is gelu");
+  if (fused == "16cast32") OPSNN_RETURN_IF_ERROR(RequireDType(call, y, DType::kF32, "16cast32"));
+  out.op = op::FindOperator("MatMul");
+  OPSNN_RETURN_IF_ERROR(BindProduct(call, a, b, y, &out));
+  ProgramBuilder p;
+  const SlotId product = p.Input();
+  SlotId slots[2] = {kNoSlot, kNoSlot};
+  int i = 0;
+  for (const Operand* o : {&bias, &x3}) {
+    if (o->given()) {
+      OPSNN_RETURN_IF_ERROR(RequireBroadcast(call, *o, y.desc.dims));
+      slots[i] = p.Input();
+      out.inputs.push_back(*o);
+      ++out.tail_inputs;
+    }
+    ++i;
+  }
+  SlotId z = product;
+  if (slots[0] != kNoSlot) z = p.Binary(StageOp::kAdd, z, slots[0]);
+  if (pair) z = p.Binary(fused == "add" ? StageOp::kAdd : StageOp::kMul, z, slots[1]);
+  if (gelu) z = p.Unary(fused == "gelu_erf" ? StageOp::kGeluErf : StageOp::kGeluTanh, z);
+  if (fused == "relu") z = p.Unary(StageOp::kRelu, z);
+  p.Output(z == product ? p.Unary(StageOp::kCopy, z) : z);
+  out.tail = std::make_shared<op::FusedTail>(op::FusedTail{std::move(p).Build()});
+  return OkStatus();
+}
+
+// Batches of products between transposed views; the batch dim may be split in front of the result.
+Status Adapt_TransposeBatchMatMul(const Call& call, OpCall& out) {
+  OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
+  if (call.Given("scale")) {
+    return Errorf(Code::kNotImplemented, "%s: quantised results (scale) are not here", call.function().api);
+  }
+  if (call.Given("bias")) return BadValue(call, "bias", "given", "null");
+  const Operand x1 = Arg(call, "x1"), x2 = Arg(call, "x2"), y = Arg(call, "out");
+  for (const Operand* o : {&x1, &x2, &y}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 3, 3));
+  auto permuted = [&](const char* param, const Operand& o, std::vector<int> other) -> Result<Operand> {
+    const std::vector<int> same = {0, 1, 2};
+    const std::vector<int64_t>& v = call.Ints(param);
+    const std::vector<int> order(v.begin(), v.end());
+    if (order == same || order == other) return Permuted(o, order);
+    return BadValue(call, param,
+                    ToString(Dims(std::span<const int64_t>(v.data(), std::min<size_t>(v.size(), kMaxRank)))),
+                    "[0,1,2] or " + ToString(Dims{other[0], other[1], other[2]}));
+  };
+  OPSNN_ASSIGN_OR_RETURN(const Operand a, permuted("permX1", x1, {1, 0, 2}));
+  OPSNN_ASSIGN_OR_RETURN(const Operand b, permuted("permX2", x2, {0, 2, 1}));
+  if (call.Ints("permY") != std::vector<int64_t>{1, 0, 2})
+    return BadValue(call, "permY", "another", "[1,0,2]");
+  const int64_t batch = a.desc.dims[0], m = a.desc.dims[1], n = b.desc.dims[2],
+                split = call.Int("batchSplitFactor");
+  if (b.desc.dims[0] != batch) {
+    return InvalidArgument("%s: x2 has %lld matrices; allowed: %lld, as x1 has", call.function().api,
+                           ll{b.desc.dims[0]}, ll{batch});
+  }
+  if (split < 1 || batch % split != 0) {
+    return BadValue(call, "batchSplitFactor", std::to_string(split),
+                    StrFormat("divisors of %lld, the batch", ll{batch}));
+  }
+  out.op = op::FindOperator("MatMul");
+  const int64_t each = batch / split;
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, split == 1 ? Dims{m, batch, n} : Dims{split, m, each * n},
+                                     "the shape of the result"));
+  auto parts = [&](const Operand& o) {  // the batch as [split, each]
+    Dims dims = o.desc.dims, strides = StridesOf(o.desc);
+    dims.erase(0), strides.insert(0, strides[0] * each);
+    dims.insert(0, each), dims.insert(0, split);
+    return WithView(o, dims, strides);
+  };
+  const Dims st = StridesOf(y.desc);
+  const Operand to = split == 1 ? WithView(y, {1, batch, m, n}, {0, st[1], st[0], st[2]})
+                                : WithView(y, {split, each, m, n}, {st[0], n * st[2], st[1], st[2]});
+  return BindProduct(call, parts(a), parts(b), to, &out);
+}
+
 // The products of all matrices summed up: one product of the matrices side by side.
 Status Adapt_Addbmm(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
@@ -146,6 +258,19 @@ Status Adapt_Addbmm(const Call& call, OpCall& out) {
   OPSNN_ASSIGN_OR_RETURN(const double alpha, NumberOf(call, "alpha"));
   OPSNN_ASSIGN_OR_RETURN(const double beta, NumberOf(call, "beta"));
   return AddScaled(c, alpha, beta, &out);
+}
+
+Status Adapt_Einsum(const Call& call, OpCall& out) {
+  const int list = call.Index("tensors");
+  const Argument& a = call.arguments()[list];
+  if (a.num_tensors < 1) return BadValue(call, "tensors", "an empty list", "one tensor or more");
+  out.op = op::FindOperator("Einsum");
+  for (int t = a.first_tensor; t < a.first_tensor + a.num_tensors; ++t)
+    out.inputs.push_back({t, call.Desc(t)});
+  const auto* text = static_cast<const char*>(call.arguments()[call.Index("equation")].raw.p);
+  out.attrs.Set("equation", std::string(text ? text : ""));
+  out.outputs = {Arg(call, "output")};
+  return OkStatus();
 }
 
 Status Adapt_Baddbmm(const Call& call, OpCall& out) {

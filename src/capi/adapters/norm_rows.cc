@@ -217,6 +217,43 @@ Status Adapt_Modulate(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+// The sums go over the sequence, in f32.
+Status Adapt_ModulateGrad(const Call& call, OpCall& out) {
+  const Operand grad = Arg(call, "grad_output"), x = Arg(call, "input"), dx = Arg(call, "grad_input");
+  const Operand dscale = Arg(call, "grad_scale"), dshift = Arg(call, "grad_shift");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, grad, 3, 3));
+  for (const Operand* o : {&x, &dx}) {
+    OPSNN_RETURN_IF_ERROR(RequireSameShape(call, *o, grad));
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, grad.desc.dtype, "grad_output"));
+  }
+  const Dims& d = grad.desc.dims;
+  for (const Operand* o : {&dscale, &dshift})
+    OPSNN_RETURN_IF_ERROR(
+        RequireShape(call, *o, {d[0], d[2]}, "that of grad_output without its sequence dim"));
+  std::vector<Operand> inputs = {grad};
+  std::vector<OpCall> calls;
+  if (call.Given("scale")) {
+    OPSNN_ASSIGN_OR_RETURN(const Operand scale, PerSequence(call, "scale", grad));
+    inputs.push_back(scale);
+    const Operand products = out.Temp(DType::kF32, d);
+    calls.push_back(FormulaCall({grad, x}, {products}, 0, [](ProgramBuilder&, Formula& f) {
+      return std::vector<Term>{f.In(0) * f.In(1)};
+    }));
+    OpCall sum;
+    Reduce("ReduceSum", products, DType::kF32, dscale, {1}, false, &sum);
+    calls.push_back(std::move(sum));
+  }
+  if (call.Given("shift")) {
+    OpCall sum;
+    Reduce("ReduceSum", grad, DType::kF32, dshift, {1}, false, &sum);
+    calls.push_back(std::move(sum));
+  }
+  calls.push_back(FormulaCall(inputs, {dx}, 0, [&](ProgramBuilder&, Formula& f) {
+    return std::vector<Term>{inputs.size() > 1 ? f.In(0) * f.In(1) : f.In(0)};
+  }));
+  return TakeAll(std::move(calls), &out);
+}
+
 namespace {
 
 Term SoftmaxOf(Formula& f, Term z) {
