@@ -271,7 +271,9 @@ Result<Session::Form> Session::PrepareForFeeds(Key key, const std::vector<FeedVi
     first = form.status();
   }
   auto with_values = PrepareWithValues(key, feeds, first);
-  if (with_values.ok() || first.code() != Code::kNotImplemented) return with_values;
+  if (first.code() != Code::kNotImplemented || with_values.ok() ||
+      with_values.status().code() != Code::kNotImplemented)
+    return with_values;
   auto cut = PrepareFor(key, true);
   if (!cut.ok()) return cut.status();
   cut_ = true;
