@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/work_range.h"
 #include "kernels/pool/inside.h"
+#include "kernels/pool/plane.h"
 #include "kernels/pool/row.h"
 #include "kernels/transpose/tile.h"
 
@@ -120,7 +121,7 @@ class PoolRun {
 
 Status RunPool(const PoolShape& shape, const float* x, float* y) {
   if (shape.n * shape.c * shape.oh * shape.ow == 0) return OkStatus();
-  return PoolRun(shape, x, y).Run();
+  return FitsPlanes(shape) ? RunPlanes(shape, x, y) : PoolRun(shape, x, y).Run();
 }
 
 void RunGlobalPool(Kind kind, int64_t n, int64_t c, int64_t pixels, bool x_blocked, bool y_blocked,

@@ -1,0 +1,143 @@
+#include "kernels/pool/plane.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "base/buffer.h"
+#include "base/int_math.h"
+#include "base/work_range.h"
+#include "kernels/pool/inside.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/pool/plane.cc"
+#include "isa/foreach_target.h"
+#include "isa/hwy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace opsnn::pool::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr int64_t kLanes = hn::MaxLanes(D());
+
+// NaN sticks: Max gives its second operand when either is NaN, so only a NaN in x needs the select.
+HWY_INLINE V Larger(V acc, V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Max(x, acc)); }
+
+// to[i] = max over the rows; `rows` of them, `distance` floats apart. Whole vectors, as both ends have room.
+void ColumnMaxima(const float* from, int64_t rows, int64_t distance, int64_t n, float* to) {
+  const D d;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    V acc = hn::LoadU(d, from + i);
+    for (int64_t r = 1; r < rows; ++r) acc = Larger(acc, hn::LoadU(d, from + r * distance + i));
+    hn::StoreU(acc, d, to + i);
+  }
+  for (; i < n; ++i) {
+    float acc = from[i];
+    for (int64_t r = 1; r < rows; ++r) {
+      const float x = from[r * distance + i];
+      acc = x > acc || x != x ? x : acc;  // a NaN in acc fails the comparison and stays
+    }
+    to[i] = acc;
+  }
+}
+
+template <int kStride>
+HWY_INLINE V Every(const float* p) {
+  const D d;
+  if constexpr (kStride == 1) return hn::LoadU(d, p);
+  return hn::ConcatEven(d, hn::LoadU(d, p + kLanes), hn::LoadU(d, p));
+}
+
+// y[o] = max over kx of row[o * stride + kx * dilation]; the row may be read two vectors beyond its end.
+template <int kStride>
+HWY_INLINE void RowMaximaOf(const float* row, int64_t kernel, int64_t dilation, int64_t n, float* y) {
+  const D d;
+  for (int64_t o = 0; o < n; o += kLanes) {
+    const float* at = row + o * kStride;
+    V acc = Every<kStride>(at);
+    for (int64_t k = 1; k < kernel; ++k) acc = Larger(acc, Every<kStride>(at + k * dilation));
+    if (o + kLanes <= n) {
+      hn::StoreU(acc, d, y + o);
+    } else {
+      HWY_ALIGN float lanes[kLanes];
+      hn::Store(acc, d, lanes);
+      std::copy(lanes, lanes + (n - o), y + o);
+    }
+  }
+}
+void RowMaxima(const float* row, int64_t stride, int64_t kernel, int64_t dilation, int64_t n, float* y) {
+  if (stride == 1) return RowMaximaOf<1>(row, kernel, dilation, n, y);
+  if (stride == 2) return RowMaximaOf<2>(row, kernel, dilation, n, y);
+  for (int64_t o = 0; o < n; ++o) {
+    float acc = row[o * stride];
+    for (int64_t k = 1; k < kernel; ++k) {
+      const float x = row[o * stride + k * dilation];
+      acc = x > acc || x != x ? x : acc;
+    }
+    y[o] = acc;
+  }
+}
+
+}  // namespace opsnn::pool::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace opsnn::pool {
+
+OPSNN_TIER_TABLE(ColumnMaxima);
+OPSNN_TIER_TABLE(RowMaxima);
+
+namespace {
+
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+constexpr int64_t kSlack = 64;  // floats that a vector may read behind the row
+
+int64_t PaddedWidth(const PoolShape& s) { return (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1; }
+
+}  // namespace
+
+bool FitsPlanes(const PoolShape& s) {
+  constexpr int64_t kWidest = 4;
+  return s.kind == Kind::kMax && s.pl >= 0 && !s.x_blocked && !s.y_blocked &&
+         PaddedWidth(s) <= kWidest * (s.w + kSlack);
+}
+
+Status RunPlanes(const PoolShape& s, const float* x, float* y) {
+  const auto columns = OPSNN_TIER_CALL(ColumnMaxima);
+  const auto rows_of = OPSNN_TIER_CALL(RowMaxima);
+  const int64_t padded = std::max(PaddedWidth(s), s.pl + s.w);
+  constexpr int64_t kTaskPixels = 32 << 10;
+  const int64_t per_task = std::clamp<int64_t>(kTaskPixels / std::max<int64_t>(s.w, 1), 1, s.oh);
+  const int64_t chunks = CeilDiv(s.oh, per_task);
+  std::atomic<bool> failed{false};
+  ParallelOwned(s.n * s.c * chunks, [&](int64_t task) {
+    thread_local AlignedBuffer buffer;
+    const size_t bytes = static_cast<size_t>(padded + kSlack) * sizeof(float);
+    if (buffer.bytes() < bytes) buffer = AlignedBuffer(bytes);
+    float* const row = buffer.as<float>();
+    if (!row) {
+      failed = true;
+      return;
+    }
+    std::fill(row, row + padded + kSlack, kLowest);
+    const int64_t plane = task / chunks, begin = task % chunks * per_task;
+    for (int64_t oy = begin; oy < std::min(begin + per_task, s.oh); ++oy) {
+      const int64_t iy = oy * s.sh - s.pt;
+      const Range ky = Inside(iy, s.kh, s.dh, 0, s.h);
+      if (ky.begin < ky.end) {
+        columns(x + (plane * s.h + iy + ky.begin * s.dh) * s.w, ky.end - ky.begin, s.dh * s.w, s.w,
+                row + s.pl);
+      } else {
+        std::fill(row + s.pl, row + s.pl + s.w, kLowest);
+      }
+      rows_of(row, s.sw, s.kw, s.dw, s.ow, y + (plane * s.oh + oy) * s.ow);
+    }
+  });
+  if (!failed) return OkStatus();
+  return Errorf(Code::kRuntime, "pooling: no memory for a row of the image.");
+}
+
+}  // namespace opsnn::pool
+#endif
