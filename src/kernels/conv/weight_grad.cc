@@ -31,6 +31,26 @@ void BlockImages(const float* nchw, int64_t images, int64_t groups, int64_t chan
   });
 }
 
+// Images of few channels: pixel (row, ox) holds what output column ox meets in that row, channel by channel
+// and kernel column by kernel column; 0 in the padding.
+void SpreadImages(const float* nchw, const ConvShape& s, float* blocked) {
+  const int64_t lanes = s.c * s.kw, blocks = CeilDiv(lanes, int64_t{kC0}), rows = s.d * s.h;
+  ParallelFor(s.n * blocks * rows, [&](int64_t i, int) {
+    thread_local std::vector<float> line;  // [lane][ox]
+    const int64_t row = i % rows, b = i / rows % blocks, n = i / rows / blocks;
+    const int64_t first = b * kC0, count = std::min<int64_t>(kC0, lanes - first);
+    line.assign(static_cast<size_t>(count * s.ow), 0.0f);
+    for (int64_t l = 0; l < count; ++l) {
+      const int64_t c = (first + l) / s.kw, kx = (first + l) % s.kw;
+      const float* from = nchw + ((n * s.c + c) * rows + row) * s.w;
+      const int64_t shift = kx * s.dw - s.pl;
+      for (int64_t ox = shift < 0 ? CeilDiv(-shift, s.sw) : 0; ox < s.ow && ox * s.sw + shift < s.w; ++ox)
+        line[static_cast<size_t>(l * s.ow + ox)] = from[ox * s.sw + shift];
+    }
+    ToBlocked(line.data(), s.ow, static_cast<int>(count), s.ow, blocked + i * s.ow * kC0);
+  });
+}
+
 // Output positions [begin, end) whose input position  at*stride + shift  lies in [0, size).
 struct Range {
   int64_t begin = 0, end = 0;
@@ -59,6 +79,16 @@ class Run {
   int64_t tiles() const { return plan_.groups * in_blocks_ * pairs_; }
   // Tiles [begin, end) over all pixels; `ky_begin`, `ky_end`: rows of the kernel, counted through its slices.
   void Tiles(int64_t begin, int64_t end, int64_t ky_begin, int64_t ky_end) const;
+  // Tiles [begin, end), one after the other, in the sums of the first; `store` takes each as it is done.
+  template <typename Store>
+  void TilesInTurn(int64_t begin, int64_t end, Store&& store) const {
+    for (int64_t tile = begin; tile < end; ++tile) {
+      std::fill_n(sums(begin), SumsFloats(plan_), 0.0f);
+      Sweep(tile, sums(begin), 0, total_rows(), 0, s_.kd * s_.kh);
+      store(tile, sums(begin));
+    }
+  }
+  int64_t total_rows() const { return s_.n * s_.od * s_.oh; }
   // Sums of a tile: [channel][tap][blocks of the pair][kC0].
   int64_t lanes(int64_t pair) const {
     return (plan_.depthwise ? 1 : std::min(kPairBlocks, plan_.out_blocks - pair * kPairBlocks)) * kC0;
@@ -72,7 +102,9 @@ class Run {
   int64_t group(int64_t tile) const { return tile / pairs_ / in_blocks_; }
 
  private:
-  void OneRun(int64_t tile, int64_t row_begin, int64_t row_end, int64_t ky_begin, int64_t ky_end,
+  void Sweep(int64_t tile, float* sums, int64_t row_begin, int64_t row_end, int64_t ky_begin,
+             int64_t ky_end) const;
+  void OneRun(int64_t tile, float* sums, int64_t row_begin, int64_t row_end, int64_t ky_begin, int64_t ky_end,
               std::vector<RowPair>* rows) const;
 
   const WeightGradPlan& plan_;
@@ -85,19 +117,22 @@ class Run {
 };
 
 void Run::Tiles(int64_t begin, int64_t end, int64_t ky_begin, int64_t ky_end) const {
-  thread_local std::vector<RowPair> rows;
-  const int64_t total = s_.n * s_.od * s_.oh;
-  for (int64_t sweep = 0; sweep < total; sweep += plan_.sweep_rows) {
-    const int64_t sweep_end = std::min(total, sweep + plan_.sweep_rows);
-    for (int64_t tile = begin; tile < end; ++tile)
-      for (int64_t row = sweep; row < sweep_end; row += plan_.run_rows)
-        OneRun(tile, row, std::min(sweep_end, row + plan_.run_rows), ky_begin, ky_end, &rows);
+  for (int64_t row = 0; row < total_rows(); row += plan_.sweep_rows) {
+    const int64_t row_end = std::min(total_rows(), row + plan_.sweep_rows);
+    for (int64_t tile = begin; tile < end; ++tile) Sweep(tile, sums(tile), row, row_end, ky_begin, ky_end);
   }
 }
 
+void Run::Sweep(int64_t tile, float* sums, int64_t row_begin, int64_t row_end, int64_t ky_begin,
+                int64_t ky_end) const {
+  thread_local std::vector<RowPair> rows;
+  for (int64_t row = row_begin; row < row_end; row += plan_.run_rows)
+    OneRun(tile, sums, row, std::min(row_end, row + plan_.run_rows), ky_begin, ky_end, &rows);
+}
+
 // Rows [row_begin, row_end) of all slices of all images.
-void Run::OneRun(int64_t tile, int64_t row_begin, int64_t row_end, int64_t ky_begin, int64_t ky_end,
-                 std::vector<RowPair>* rows) const {
+void Run::OneRun(int64_t tile, float* sums, int64_t row_begin, int64_t row_end, int64_t ky_begin,
+                 int64_t ky_end, std::vector<RowPair>* rows) const {
   const int64_t g = group(tile), p = pair(tile), out_block = plan_.depthwise ? p : p * kPairBlocks,
                 in_block = plan_.depthwise ? p : this->in_block(tile);
   const int64_t x_row = s_.w * kC0, dy_row = s_.ow * kC0, x_plane = s_.plane() * kC0,
@@ -128,42 +163,62 @@ void Run::OneRun(int64_t tile, int64_t row_begin, int64_t row_end, int64_t ky_be
       if (t.pixels <= 0) continue;
       t.x = x_ + (columns.begin * s_.sw - s_.pl + kx * s_.dw) * kC0;
       t.dy = dy_ + columns.begin * kC0;
-      t.sums = sums(tile) + (k * s_.kw + kx) * lanes(p);
+      t.sums = sums + (k * s_.kw + kx) * lanes(p);
       fn_(t);
     }
   }
 }
 
 // The sums of a tile, lanes being output channels, to rows of dw.
-void StoreTile(const WeightGradPlan& plan, const Run& run, int64_t tile, float* dw) {
+void StoreTile(const WeightGradPlan& plan, const Run& run, int64_t tile, const float* sums, float* dw) {
   const ConvShape& s = plan.shape;
   const int64_t taps = s.taps(), p = run.pair(tile), lanes = run.lanes(p);
   if (plan.depthwise) {
     const int64_t real = std::min<int64_t>(kC0, s.oc - p * kC0);
-    kernels::Transpose2D({sizeof(float), taps, real, run.sums(tile), kC0 * kFloatBytes, dw + p * kC0 * taps,
-                          taps * kFloatBytes});
+    kernels::Transpose2D(
+        {sizeof(float), taps, real, sums, kC0 * kFloatBytes, dw + p * kC0 * taps, taps * kFloatBytes});
     return;
   }
   const int64_t cg = s.c / s.groups, og = s.oc / s.groups, o = p * kPairBlocks * kC0,
                 c = run.in_block(tile) * kC0;
   const int64_t channels = std::min<int64_t>(kC0, cg - c), real = std::min(lanes, og - o);
   float* const to = dw + ((run.group(tile) * og + o) * cg + c) * taps;
-  kernels::Transpose2D({sizeof(float), channels * taps, real, run.sums(tile), lanes * kFloatBytes, to,
-                        cg * taps * kFloatBytes});
+  if (!plan.spread) {
+    kernels::Transpose2D(
+        {sizeof(float), channels * taps, real, sums, lanes * kFloatBytes, to, cg * taps * kFloatBytes});
+    return;
+  }
+  const int64_t kw = plan.given.kw;  // channel i is channel i / kw under kernel column i % kw
+  for (int64_t i = c; i < c + channels; ++i)
+    for (int64_t t = 0; t < taps; ++t, sums += lanes)
+      for (int64_t l = 0; l < real; ++l)
+        dw[(((o + l) * plan.given.c + i / kw) * taps + t) * kw + i % kw] = sums[l];
 }
 
 }  // namespace
 
 std::string WeightGradPlan::Describe() const {
-  return StrFormat("weight gradient %s%dx%dx%d, runs of %d rows, %s", depthwise ? "depthwise " : "",
-                   static_cast<int>(shape.kd), static_cast<int>(shape.kh), static_cast<int>(shape.kw),
+  return StrFormat("weight gradient %s%dx%dx%d, runs of %d rows, %s",
+                   depthwise ? "depthwise "
+                   : spread  ? "of few channels "
+                             : "",
+                   static_cast<int>(given.kd), static_cast<int>(given.kh), static_cast<int>(given.kw),
                    static_cast<int>(run_rows), isa::Name(tier));
 }
 
-WeightGradPlan PlanWeightGrad(const ConvShape& shape) {
+WeightGradPlan PlanWeightGrad(const ConvShape& given) {
+  constexpr int64_t kFewChannels = 4;
   WeightGradPlan p;
-  p.shape = shape;
+  p.given = p.shape = given;
   p.tier = isa::ActiveTier();
+  p.spread = given.groups == 1 && given.c <= kFewChannels && given.kw > 1;
+  if (p.spread) {
+    p.shape.c = given.c * given.kw;
+    p.shape.w = given.ow;
+    p.shape.kw = p.shape.sw = p.shape.dw = 1;
+    p.shape.pl = 0;
+  }
+  const ConvShape& shape = p.shape;
   const int64_t cg = shape.c / shape.groups, og = shape.oc / shape.groups;
   p.depthwise = shape.groups > 1 && cg == 1 && og == 1;
   p.groups = p.depthwise ? 1 : shape.groups;
@@ -199,23 +254,34 @@ void RunWeightGrad(const WeightGradPlan& plan, const float* x, const float* dy, 
   const ConvShape& s = plan.shape;
   float* const ws = static_cast<float*>(workspace);
   const bool whole = plan.depthwise;  // channels of all groups together
-  BlockImages(x, s.n, plan.groups, whole ? s.c : s.c / s.groups, s.plane(), ws + plan.x_offset);
+  if (plan.spread) {
+    SpreadImages(x, plan.given, ws + plan.x_offset);
+  } else {
+    BlockImages(x, s.n, plan.groups, whole ? s.c : s.c / s.groups, s.plane(), ws + plan.x_offset);
+  }
   BlockImages(dy, s.n, plan.groups, whole ? s.oc : s.oc / s.groups, s.out_plane(), ws + plan.dy_offset);
   const Run run(plan, ws + plan.x_offset, ws + plan.dy_offset, ws + plan.sums_offset);
   const int64_t tiles = run.tiles(), kernel_rows = s.kd * s.kh, threads = ThreadsAvailable();
-  ParallelFor(tiles, [&](int64_t i, int) { std::fill_n(run.sums(i), Run::SumsFloats(plan), 0.0f); });
   // Threads own ranges of tiles, which they sweep together; few tiles are shared out by rows of the kernel
   // too.
   constexpr int64_t kTasksPerThread = 2;
   const int64_t ranges = std::min(tiles, threads == 1 ? 1 : threads * kTasksPerThread);
+  const auto first = [&](int64_t range) { return tiles * range / ranges; };
+  if (ranges >= threads && plan.sweep_rows >= run.total_rows()) {  // each tile at once: its sums stay in L1
+    ParallelFor(ranges, [&](int64_t i, int) {
+      run.TilesInTurn(first(i), first(i + 1),
+                      [&](int64_t tile, const float* sums) { StoreTile(plan, run, tile, sums, dw); });
+    });
+    return;
+  }
   const int64_t parts =
       ranges >= threads ? 1 : std::min(kernel_rows, CeilDiv(threads, std::max<int64_t>(1, ranges)));
+  ParallelFor(tiles, [&](int64_t i, int) { std::fill_n(run.sums(i), Run::SumsFloats(plan), 0.0f); });
   ParallelFor(ranges * parts, [&](int64_t i, int) {
     const int64_t range = i / parts, part = i % parts;
-    run.Tiles(tiles * range / ranges, tiles * (range + 1) / ranges, kernel_rows * part / parts,
-              kernel_rows * (part + 1) / parts);
+    run.Tiles(first(range), first(range + 1), kernel_rows * part / parts, kernel_rows * (part + 1) / parts);
   });
-  ParallelFor(tiles, [&](int64_t i, int) { StoreTile(plan, run, i, dw); });
+  ParallelFor(tiles, [&](int64_t i, int) { StoreTile(plan, run, i, run.sums(i), dw); });
 }
 
 }  // namespace opsnn::conv

@@ -19,7 +19,9 @@
 namespace opsnn::conv {
 
 struct WeightGradPlan {
-  ConvShape shape;         // of the plain forward convolution; layouts do not matter
+  ConvShape given;         // the plain forward convolution; layouts do not matter
+  ConvShape shape;         // as the tiles see it: `given`, or with kernel columns as channels (spread)
+  bool spread = false;     // few channels: those of all kernel columns lie together, per output column
   bool depthwise = false;  // one input and one output channel per group: lanes are channels
   isa::Tier tier = isa::Tier::kSse4;
   int64_t groups = 1;                     // that the kernel sees: 1 for depthwise
