@@ -72,6 +72,17 @@ Status RequireOne(const Call& call, const Operand& o) {
                          NameOf(call, o).c_str(), ToString(o.desc.dims).c_str());
 }
 
+// The count of steps: one for all elements, or one for each.
+Status AddSteps(const Call& call, const Operand& o, const Operand& var, Update* step) {
+  if (o.desc.dims == var.desc.dims) {
+    step->Tensor("step", o, false);
+    return OkStatus();
+  }
+  OPSNN_RETURN_IF_ERROR(RequireOne(call, o));
+  step->Number("step", o);
+  return OkStatus();
+}
+
 // m and v of Adam after gradient g.
 struct Moments {
   Term m, v;
@@ -139,7 +150,7 @@ Status Adapt_ApplyAdamW(const Call& call, OpCall& out) {
     step.Tensor("most", o, by_step);
   }
   if (by_step) {
-    OPSNN_RETURN_IF_ERROR(AddNumbers(call, {"step"}, &step));
+    OPSNN_RETURN_IF_ERROR(AddSteps(call, Arg(call, "step"), var, &step));
     const double beta1 = call.Double("beta1"), beta2 = call.Double("beta2");
     Take(step.Call([&](Update::Terms& t) {
       Formula& f = t.formula();
@@ -170,7 +181,7 @@ Status Adapt_ApplyFusedEmaAdam(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(AddState(call, var, {"mRef", "vRef"}, Arg(call, "grad"), &step));
   OPSNN_RETURN_IF_ERROR(RequireLike(call, average, var));
   step.Tensor("average", average, true);
-  OPSNN_RETURN_IF_ERROR(AddNumbers(call, {"step"}, &step));
+  OPSNN_RETURN_IF_ERROR(AddSteps(call, Arg(call, "step"), var, &step));
   const double decay = call.Double("weightDecay"), ema = call.Double("emaDecay");
   const double beta1 = call.Double("beta1"), beta2 = call.Double("beta2");
   Take(step.Call([&](Update::Terms& t) {
@@ -277,8 +288,7 @@ Status Adapt_FusedAdamW(const Call& call, OpCall& out) {
     Update step;
     step.Tensor("var", vars[i], true);
     for (size_t l = 0; l < lists.size(); ++l) step.Tensor(kLists[l].name, lists[l][i], kLists[l].changes);
-    OPSNN_RETURN_IF_ERROR(RequireOne(call, steps[i]));
-    step.Number("step", steps[i]);
+    OPSNN_RETURN_IF_ERROR(AddSteps(call, steps[i], vars[i], &step));
     for (const char* p : {"gradScaleOptional", "foundInfOptional"}) {
       if (call.Given(p)) OPSNN_RETURN_IF_ERROR(AddNumbers(call, {p}, &step));
     }
