@@ -282,11 +282,13 @@ void RunInt8(const Int8Params& p) {
   // Panels packed ahead cost a row block nothing but their fetching, so rows are cut before columns.
   if (threads > 1 && p.packed_b) {
     nm = std::max(nm, std::min(CeilDiv(4 * threads, p.batch), p.m / kLeastBlockRows));
+    if (nm > 1) nm = RoundUp(nm, threads);  // as many for each
   }
   const int64_t most_n = std::max<int64_t>(1, p.n / kMinTaskCols);
   const int64_t nn = threads == 1 ? 1 : std::clamp<int64_t>(CeilDiv(2 * threads, nm * p.batch), 1, most_n);
   const int64_t tm = CeilDiv(p.m, nm), tn = RoundUp(CeilDiv(p.n, nn), kInt8Cols);
   const int64_t cuts = CeilDiv(p.n, tn);
+  nm = CeilDiv(p.m, tm);
   const auto run = [&](int64_t i, int) {
     const int64_t tile = i % (nm * cuts), row = tile / cuts * tm, col = tile % cuts * tn;
     RunBlock(job, {i / (nm * cuts), row, std::min(tm, p.m - row), col, std::min(tn, p.n - col)});

@@ -32,6 +32,12 @@ OPSNN_VNNI void Tile(const Int8Tile& t) {
   const uint8_t* a[kBases];
 #pragma GCC unroll 5
   for (int i = 0; i < kBases; ++i) a[i] = t.a + 3 * i * t.a_row;
+    // C arrives while the sums are made.
+#pragma GCC unroll 14
+  for (int i = 0; i < MR; ++i) {
+    __builtin_prefetch(t.c + i * t.ldc, 1, 3);
+    __builtin_prefetch(t.c + i * t.ldc + kInt8Cols - 1, 1, 3);
+  }
   const int64_t row = t.a_row, step = t.a_group;
   const uint8_t* b = t.b;
   constexpr int64_t kAhead = 16;  // groups: operands come from L2
