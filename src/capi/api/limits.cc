@@ -10,6 +10,7 @@
 #include "base/knobs.h"
 #include "base/parallel.h"
 #include "capi/acl_exports.h"
+#include "capi/api/find_stream.h"
 #include "capi/boundary.h"
 #include "device/profile.h"
 #include "runtime/device.h"
@@ -99,13 +100,6 @@ int CheckCores(const char* function, aclrtDevResLimitType type, uint32_t value) 
 uint32_t CoresOfDevice(CoreLimits& all, int device, aclrtDevResLimitType type) {
   auto it = all.devices.find(device);
   return it != all.devices.end() && it->second[type] ? it->second[type] : AllCores(type);
-}
-
-int FindStream(const char* function, aclrtStream handle, std::shared_ptr<runtime::Stream>* stream) {
-  auto found = runtime::ResolveStream(handle);
-  if (!found.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, found.status().message());
-  *stream = *found;
-  return ACL_SUCCESS;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "capi/acl_exports.h"
+#include "capi/api/find_stream.h"
 #include "capi/boundary.h"
 #include "runtime/capture.h"
 #include "runtime/check.h"
@@ -27,13 +28,6 @@ struct Model {
 auto& Models() {
   static auto* table = new runtime::HandleTable<Model, runtime::HandleKind::kModel>;
   return *table;
-}
-
-int FindStream(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream) {
-  auto found = runtime::ResolveStream(handle);
-  if (!found.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, found.status().message());
-  *stream = *found;
-  return ACL_SUCCESS;
 }
 
 int FindModel(const char* function, aclmdlRI handle, std::shared_ptr<Model>* model) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "capi/acl_exports.h"
+#include "capi/api/find_stream.h"
 #include "capi/boundary.h"
 #include "runtime/check.h"
 #include "runtime/device.h"
@@ -56,13 +57,6 @@ int Find(const char* function, const char* argument, Table& table, const void* h
   if (*notify) return ACL_SUCCESS;
   return Fail(function, ACL_ERROR_RT_INVALID_HANDLE,
               StrFormat("%s %p is not live (destroyed already?)", argument, handle));
-}
-
-int FindStream(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream) {
-  auto found = runtime::ResolveStream(handle);
-  if (!found.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, found.status().message());
-  *stream = *found;
-  return ACL_SUCCESS;
 }
 
 template <typename Table>

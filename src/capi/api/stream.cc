@@ -1,5 +1,6 @@
 // Streams, events and callbacks.
 #include "capi/acl_exports.h"
+#include "capi/api/find_stream.h"
 #include "capi/api/limits.h"
 #include "capi/boundary.h"
 #include "runtime/callbacks.h"
@@ -25,13 +26,6 @@ auto& Events() {
 Deadline DeadlineIn(int32_t timeout_ms) {
   if (timeout_ms < 0) return std::nullopt;
   return runtime::Clock::now() + std::chrono::milliseconds(timeout_ms);
-}
-
-int FindStream(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream) {
-  auto found = runtime::ResolveStream(handle);
-  if (!found.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, found.status().message());
-  *stream = *found;
-  return ACL_SUCCESS;
 }
 
 int FindEvent(const char* function, aclrtEvent handle, std::shared_ptr<Event>* event) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "capi/acl_exports.h"
+#include "capi/api/find_stream.h"
 #include "capi/boundary.h"
 #include "runtime/device.h"
 
@@ -20,13 +21,6 @@ constexpr uint32_t kMostStreams = 2048, kMostEvents = 65536;
 
 int Bad(const char* function, const std::string& message) {
   return Fail(function, ACL_ERROR_INVALID_PARAM, message);
-}
-
-int FindStream(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream) {
-  auto found = runtime::ResolveStream(handle);
-  if (!found.ok()) return Fail(function, ACL_ERROR_RT_INVALID_HANDLE, found.status().message());
-  *stream = *found;
-  return ACL_SUCCESS;
 }
 
 int SetFailureMode(const char* function, Stream& stream, uint64_t mode) {
