@@ -97,8 +97,11 @@ class Run {
   static int64_t SumsFloats(const WeightGradPlan& p) {
     return p.shape.taps() * kC0 * (p.depthwise ? 1 : kC0 * std::min(kPairBlocks, p.out_blocks));
   }
-  int64_t pair(int64_t tile) const { return tile % pairs_; }
-  int64_t in_block(int64_t tile) const { return tile / pairs_ % in_blocks_; }
+  // Within a group the blocks of the larger image are the outer loop: the smaller one stays in L2.
+  int64_t pair(int64_t tile) const { return plan_.pairs_outer ? tile / in_blocks_ % pairs_ : tile % pairs_; }
+  int64_t in_block(int64_t tile) const {
+    return plan_.pairs_outer ? tile % in_blocks_ : tile / pairs_ % in_blocks_;
+  }
   int64_t group(int64_t tile) const { return tile / pairs_ / in_blocks_; }
 
  private:
@@ -232,7 +235,10 @@ WeightGradPlan PlanWeightGrad(const ConvShape& given) {
     return std::clamp<int64_t>(bytes / std::max<int64_t>(1, row), 1, total);
   };
   p.run_rows = rows(kRunBytes, x_row + kPairBlocks * dy_row);
-  p.sweep_rows = rows(kSweepBytes, p.groups * (p.in_blocks * x_row + p.out_blocks * dy_row));
+  const int64_t in_rows = p.in_blocks * x_row, out_rows = p.out_blocks * dy_row;
+  p.pairs_outer = !p.depthwise && out_rows > in_rows;
+  p.sweep_rows = rows(
+      kSweepBytes, p.groups * std::min(in_rows, out_rows) + (p.pairs_outer ? kPairBlocks * dy_row : x_row));
   p.sweep_rows = CeilDiv(p.sweep_rows, p.run_rows) * p.run_rows;
   constexpr int64_t kAlignFloats = 32;
   int64_t floats = 0;

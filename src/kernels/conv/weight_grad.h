@@ -27,6 +27,7 @@ struct WeightGradPlan {
   int64_t groups = 1;                     // that the kernel sees: 1 for depthwise
   int64_t in_blocks = 0, out_blocks = 0;  // per group
   int64_t run_rows = 1;                   // rows per run: what a tile reads of them stays in L1
+  bool pairs_outer = false;               // tiles go through the input blocks first
   int64_t sweep_rows = 1;                 // rows that all tiles visit before the next: they stay in L2
   int64_t x_offset = 0, dy_offset = 0, sums_offset = 0;  // floats inside the workspace
   size_t workspace_bytes = 0;
