@@ -381,17 +381,30 @@ void NoteAccesses(const Stream& stream, const char* function, const std::vector<
   task->accesses = std::move(all);
 }
 
-bool DrainAllStreams(int device, Deadline deadline, AtGates gates) {
+namespace {
+std::vector<std::shared_ptr<Stream>> StreamsOf(int device) {
   std::vector<std::shared_ptr<Stream>> streams;
-  {
-    LiveStreams& live = StreamForks::Live();
-    std::lock_guard lock(live.mutex);
-    for (Stream* s : live.all) {
-      if (device >= 0 && s->device() != device) continue;
-      if (auto shared = s->weak_from_this().lock()) streams.push_back(std::move(shared));
-    }
+  LiveStreams& live = StreamForks::Live();
+  std::lock_guard lock(live.mutex);
+  for (Stream* s : live.all) {
+    if (device >= 0 && s->device() != device) continue;
+    if (auto shared = s->weak_from_this().lock()) streams.push_back(std::move(shared));
   }
+  return streams;
+}
+}  // namespace
+
+bool AbortAllStreams(int device, Deadline deadline) {
+  const auto streams = StreamsOf(device);
+  for (const auto& s : streams) s->Abort();
   for (const auto& s : streams) {
+    if (s->Drain(deadline) == Stream::Wait::kTimeout) return false;
+  }
+  return true;
+}
+
+bool DrainAllStreams(int device, Deadline deadline, AtGates gates) {
+  for (const auto& s : StreamsOf(device)) {
     if (s->Drain(deadline, gates) == Stream::Wait::kTimeout) return false;
   }
   return true;

@@ -156,6 +156,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
 void NoteAccesses(const Stream& stream, const char* function, const std::vector<MemoryAccess>& accesses,
                   Task* task);
 
+// Drops what is queued on every live stream of a device and waits for what runs. False if the deadline
+// passed.
+bool AbortAllStreams(int device, Deadline deadline = std::nullopt);
+
 // Drains every live stream of a device, or of all devices (-1). False if the deadline passed.
 bool DrainAllStreams(int device, Deadline deadline = std::nullopt, AtGates gates = AtGates::kWait);
 

@@ -6,6 +6,7 @@
 
 #include "base/knobs.h"
 #include "capi/acl_exports.h"
+#include "capi/api/observers.h"
 #include "capi/boundary.h"
 #include "runtime/check.h"
 #include "runtime/memory.h"
@@ -28,6 +29,14 @@ int NoDevice(const char* function) {
               "no device is set in this process; call aclrtSetDevice first");
 }
 
+int Reset(const char* function, int32_t device, bool force) {
+  if (Status s = runtime::CheckDevice(device); !s.ok()) return FailDevice(function, s);
+  TellDeviceState(device, ACL_RT_DEVICE_STATE_RESET_PRE);
+  const Status s = runtime::ResetDevice(device, force);
+  if (s.ok()) TellDeviceState(device, ACL_RT_DEVICE_STATE_RESET_POST);
+  return FailDevice(function, s);
+}
+
 // A device is the same number under all of its names.
 int SameNumber(const char* function, int32_t from, int32_t* to) {
   if (!to) return FailNull(function, "the result");
@@ -39,16 +48,21 @@ int SameNumber(const char* function, int32_t from, int32_t* to) {
 }  // namespace
 
 OPSNN_ACL_API aclError aclrtSetDevice(int32_t deviceId) {
-  return FailDevice("aclrtSetDevice", runtime::SetDevice(deviceId));
+  static const char* const kApi = "aclrtSetDevice";
+  if (Status s = runtime::CheckDevice(deviceId); !s.ok()) return FailDevice(kApi, s);
+  TellDeviceState(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
+  const Status s = runtime::SetDevice(deviceId);
+  if (s.ok()) TellDeviceState(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
+  return FailDevice(kApi, s);
 }
 
 OPSNN_ACL_API aclError aclrtResetDevice(int32_t deviceId) {
   if (runtime::Checks(runtime::kCheckSync)) runtime::NoteAllDone();  // it waits for the device's work
-  return FailDevice("aclrtResetDevice", runtime::ResetDevice(deviceId, false));
+  return Reset("aclrtResetDevice", deviceId, false);
 }
 
 OPSNN_ACL_API aclError aclrtResetDeviceForce(int32_t deviceId) {
-  return FailDevice("aclrtResetDeviceForce", runtime::ResetDevice(deviceId, true));
+  return Reset("aclrtResetDeviceForce", deviceId, true);
 }
 
 OPSNN_ACL_API aclError aclrtGetDevice(int32_t* deviceId) {

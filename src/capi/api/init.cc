@@ -1,9 +1,11 @@
 // Initialisation, versions, error text.
 #include <cstdio>
 #include <mutex>
+#include <string>
 
 #include "base/knobs.h"
 #include "capi/acl_exports.h"
+#include "capi/api/observers.h"
 #include "capi/boundary.h"
 #include "runtime/check.h"
 #include "runtime/last_error.h"
@@ -17,6 +19,7 @@ uint64_t init_count = 0;  // aclInit calls not yet undone
 }  // namespace
 
 OPSNN_ACL_API aclError aclInit(const char* configPath) {
+  std::string config;
   if (configPath && *configPath) {
     // An empty JSON object is the usual content; the settings in it steer tools of the device. Only a missing
     // file is a mistake.
@@ -24,37 +27,54 @@ OPSNN_ACL_API aclError aclInit(const char* configPath) {
     if (!f) {
       return Fail("aclInit", ACL_ERROR_INVALID_FILE, StrFormat("cannot read configPath \"%s\"", configPath));
     }
+    char part[4096];
+    for (size_t n; (n = std::fread(part, 1, sizeof part, f)) > 0;) config.append(part, n);
     std::fclose(f);
   }
   if (Status s = InitKnobs(); !s.ok()) return Fail("aclInit", ACL_ERROR_INVALID_PARAM, s.message());
-  std::lock_guard lock(init_mutex);
-  if (init_count++ > 0) {
-    return Fail("aclInit", ACL_ERROR_REPEAT_INITIALIZE,
-                "the library is initialised already; this can be ignored");
+  {
+    std::lock_guard lock(init_mutex);
+    if (init_count++ > 0) {
+      return Fail("aclInit", ACL_ERROR_REPEAT_INITIALIZE,
+                  "the library is initialised already; this can be ignored");
+    }
   }
-  return ACL_SUCCESS;
+  return TellInit(config);
 }
 
-OPSNN_ACL_API aclError aclFinalize() {
-  std::lock_guard lock(init_mutex);
-  if (init_count == 0) {
-    return Fail("aclFinalize", ACL_ERROR_UNINITIALIZE,
-                "the library is not initialised, or finalised already");
-  }
-  init_count = 0;
+namespace {
+// What is left to do once nobody uses the library any more.
+int End() {
+  const int code = TellFinalize();
   if (runtime::Checks(runtime::kCheckLeak)) runtime::ReportLeaks();
-  return ACL_SUCCESS;
+  return code;
+}
+}  // namespace
+
+OPSNN_ACL_API aclError aclFinalize() {
+  {
+    std::lock_guard lock(init_mutex);
+    if (init_count == 0) {
+      return Fail("aclFinalize", ACL_ERROR_UNINITIALIZE,
+                  "the library is not initialised, or finalised already");
+    }
+    init_count = 0;
+  }
+  return End();
 }
 
 OPSNN_ACL_API aclError aclFinalizeReference(uint64_t* refCount) {
-  std::lock_guard lock(init_mutex);
-  if (init_count == 0) {
-    return Fail("aclFinalizeReference", ACL_ERROR_UNINITIALIZE,
-                "the library is not initialised, or finalised already");
+  uint64_t left = 0;
+  {
+    std::lock_guard lock(init_mutex);
+    if (init_count == 0) {
+      return Fail("aclFinalizeReference", ACL_ERROR_UNINITIALIZE,
+                  "the library is not initialised, or finalised already");
+    }
+    left = --init_count;
   }
-  if (--init_count == 0 && runtime::Checks(runtime::kCheckLeak)) runtime::ReportLeaks();
-  if (refCount) *refCount = init_count;
-  return ACL_SUCCESS;
+  if (refCount) *refCount = left;
+  return left ? int{ACL_SUCCESS} : End();
 }
 
 OPSNN_ACL_API const char* aclGetRecentErrMsg() { return runtime::TakeErrorMessages(); }

@@ -2,6 +2,7 @@
 #include "capi/acl_exports.h"
 #include "capi/api/find_stream.h"
 #include "capi/api/limits.h"
+#include "capi/api/observers.h"
 #include "capi/boundary.h"
 #include "runtime/callbacks.h"
 #include "runtime/check.h"
@@ -67,11 +68,13 @@ int MakeStream(const char* function, aclrtStream* stream, uint32_t priority, uin
   auto handle = runtime::CreateStream(priority, flags);
   if (!handle.ok()) return Fail(function, ACL_ERROR_RT_CONTEXT_NULL, handle.status().message());
   *stream = *handle;
+  TellStreamState(*stream, ACL_RT_STREAM_STATE_CREATE_POST);
   return ACL_SUCCESS;
 }
 
 int EndStream(const char* function, aclrtStream stream, bool force) {
   const auto found = runtime::ResolveStream(stream);
+  if (stream && found.ok()) TellStreamState(stream, ACL_RT_STREAM_STATE_DESTROY_PRE);
   Status s = runtime::DestroyStream(stream, force);
   if (s.ok()) {
     if (Checks(runtime::kCheckSync)) runtime::NoteStreamDone((*found)->id());

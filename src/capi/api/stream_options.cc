@@ -7,6 +7,7 @@
 
 #include "capi/acl_exports.h"
 #include "capi/api/find_stream.h"
+#include "capi/api/observers.h"
 #include "capi/boundary.h"
 #include "runtime/device.h"
 
@@ -229,6 +230,7 @@ OPSNN_ACL_API aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStrea
   auto made = runtime::CreateStream(handle->priority, static_cast<uint32_t>(handle->flag));
   if (!made.ok()) return Fail(kApi, ACL_ERROR_RT_CONTEXT_NULL, made.status().message());
   *stream = *made;
+  TellStreamState(*stream, ACL_RT_STREAM_STATE_CREATE_POST);
   return ACL_SUCCESS;
 }
 
