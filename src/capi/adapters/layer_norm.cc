@@ -52,6 +52,10 @@ Status Adapt_LayerNorm(const Call& call, OpCall& out) {
   if (!(eps >= 0)) {  // also NaN
     return InvalidArgument("%s: eps is %g; allowed: 0 or more", api, eps);
   }
+  if (call.function().Find("implMode") >= 0 && (call.Int("implMode") < 0 || call.Int("implMode") > 2)) {
+    return InvalidArgument("%s: implMode is %lld; allowed: 0, 1, 2", api,
+                           static_cast<long long>(call.Int("implMode")));
+  }
   OPSNN_RETURN_IF_ERROR(CheckDType(call, y, desc.dtype, false));
   for (int t : {mean, rstd}) OPSNN_RETURN_IF_ERROR(CheckDType(call, t, desc.dtype, true));
   out.attrs.Set("axis", int64_t{axis});

@@ -176,7 +176,9 @@ Status Adapt_Loss(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(FindOperands(call, loss.gradient, &o));
   const Operand y = Arg(call, {"out", "result", "gradInput", "gradTarget"});
   OPSNN_RETURN_IF_ERROR(RequireCast(call, o.dtype, y));
-  if (std::string_view(loss.api).find("BinaryCross") != std::string_view::npos) {  // these do not promote
+  const std::string_view api = loss.api;
+  if (api == "aclnnBinaryCrossEntropy" ||
+      api == "aclnnBinaryCrossEntropyWithLogits") {  // these do not promote
     for (const Operand* other : std::initializer_list<const Operand*>{&o.inputs[1], &y})
       OPSNN_RETURN_IF_ERROR(RequireDType(call, *other, o.inputs[0].desc.dtype, "self"));
   }
@@ -191,7 +193,7 @@ Status Adapt_Loss(const Call& call, OpCall& out) {
     return OkStatus();
   }
   // One number over all elements; MseLossOut goes over the first dim alone.
-  const bool first_dim = std::string_view(loss.api) == "aclnnMseLossOut" && o.dims.rank() > 0;
+  const bool first_dim = api == "aclnnMseLossOut" && o.dims.rank() > 0;
   const std::vector<int64_t> axes = first_dim ? std::vector<int64_t>{0} : std::vector<int64_t>{};
   Operand to = y;
   if (first_dim) {
