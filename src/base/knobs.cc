@@ -233,9 +233,9 @@ Status Set(const Row& row, std::string_view name, std::string_view value, Knobs&
                          Quoted(text).c_str(), Allowed(row).c_str());
 }
 
-// Everything known about the settings. Readers use an immutable snapshot, so a change never tears. Old snapshots
-// stay for long, because references to them may be held; not for ever, because programs may change settings in a
-// loop.
+// Everything known about the settings. Readers use an immutable snapshot, so a change never tears. Old
+// snapshots stay for long, because references to them may be held; not for ever, because programs may change
+// settings in a loop.
 constexpr size_t kSnapshots = 4096;  // about a megabyte
 
 struct State {
