@@ -1,6 +1,7 @@
 // Matrix products and convolutions, straight from their sums. Each also fills abs_sum = sum |a_i b_i|, which
 // error bounds scale with. Whole models are recomputed with them, so the work is divided among the threads;
 // every output element is still summed by one thread in the written order.
+#include <algorithm>
 #include <cmath>
 
 #include "base/parallel.h"
@@ -267,11 +268,46 @@ Status MatMulInteger(Call& c) {
   return OkStatus();
 }
 
-constexpr Entry kTable[] = {{"MatMulInteger", MatMulInteger},
-                            {"MatMul", MatMul},
-                            {"Gemm", Gemm},
-                            {"Conv", Conv},
-                            {"ConvTranspose", ConvTranspose}};
+// By elimination with the largest pivot. Rounding is relative to the product of the row norms at worst.
+Status Det(Call& c) {
+  const Tensor& x = c.in(0);
+  const int rank = x.dims.rank();
+  const int64_t n = x.dims[rank - 1];
+  Dims dims = x.dims;
+  dims.resize(rank - 2);
+  Tensor y = Tensor::Make(x.dtype, dims, 1);
+  c.abs_sum.assign(y.v.size(), 1);
+  c.reduction_length = std::max<int64_t>(1, n * n);
+  for (int64_t b = 0; b < y.size(); ++b) {
+    std::vector<double> a(x.v.begin() + b * n * n, x.v.begin() + (b + 1) * n * n);
+    for (int64_t r = 0; r < n; ++r) {
+      double norm = 0;
+      for (int64_t k = 0; k < n; ++k) norm += a[r * n + k] * a[r * n + k];
+      c.abs_sum[b] *= std::sqrt(norm);
+    }
+    for (int64_t k = 0; k < n; ++k) {
+      int64_t best = k;
+      for (int64_t r = k; r < n; ++r)
+        if (!(std::fabs(a[r * n + k]) <= std::fabs(a[best * n + k]))) best = r;  // NaN is taken, and stays
+      if (best != k) {
+        for (int64_t i = 0; i < n; ++i) std::swap(a[best * n + i], a[k * n + i]);
+        y.v[b] = -y.v[b];
+      }
+      y.v[b] *= a[k * n + k];
+      if (a[k * n + k] == 0) break;
+      for (int64_t r = k + 1; r < n; ++r) {
+        const double f = a[r * n + k] / a[k * n + k];
+        for (int64_t i = k; i < n; ++i) a[r * n + i] -= f * a[k * n + i];
+      }
+    }
+  }
+  c.outputs.push_back(std::move(y));
+  return OkStatus();
+}
+
+constexpr Entry kTable[] = {
+    {"MatMulInteger", MatMulInteger}, {"Det", Det}, {"MatMul", MatMul}, {"Gemm", Gemm}, {"Conv", Conv},
+    {"ConvTranspose", ConvTranspose}};
 
 }  // namespace
 

@@ -153,6 +153,13 @@ Status IsInf(Call& c) {
   return Unary(c, [=](double x) { return std::isinf(x) && (x < 0 ? neg : pos) ? 1.0 : 0.0; });
 }
 
+// Of inference: everything stays.
+Status Dropout(Call& c) {
+  OPSNN_RETURN_IF_ERROR(Unary(c, [](double x) { return x; }));
+  c.outputs.push_back(Tensor::Make(DType::kBool, c.in(0).dims, 1));
+  return OkStatus();
+}
+
 Status Mean(Call& c) {
   OPSNN_RETURN_IF_ERROR(Fold(c, [](double a, double b) { return a + b; }));
   for (double& x : c.outputs[0].v) x /= static_cast<double>(c.inputs.size());
@@ -204,7 +211,7 @@ constexpr Entry kTable[] = {
     {"IsNaN", [](Call& c) { return Unary(c, [](double x) { return std::isnan(x) ? 1.0 : 0.0; }); }},
     {"IsInf", IsInf},
     {"Identity", [](Call& c) { return Unary(c, [](double x) { return x; }); }},
-    {"Dropout", [](Call& c) { return Unary(c, [](double x) { return x; }); }},
+    {"Dropout", Dropout},
     {"Cast", [](Call& c) { return Unary(c, [](double x) { return x; }); }},  // to floats; else see exact.cc
     {"Add", [](Call& c) { return Binary(c, [](double a, double b) { return a + b; }); }},
     {"Sub", [](Call& c) { return Binary(c, [](double a, double b) { return a - b; }); }},
