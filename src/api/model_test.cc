@@ -57,5 +57,20 @@ TEST(Model, OutputsInAFeedAreRefused) {
   EXPECT_EQ(m->Run(feeds, nullptr).code(), Code::kNull);
 }
 
+TEST(Model, PlansLargeWeightsWithoutThem) {
+  OpSpec spec;
+  spec.op = "matmul";
+  spec.ints = {{"m", {64}}, {"n", {1 << 20}}, {"k", {1 << 20}}};
+  spec.epilogue = {"bias", "relu"};
+  spec.plan_only = true;
+  auto m = MakeOperatorModel(spec);
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  std::vector<std::string> assumed;
+  auto decisions = m->Explain(m->FillShapes({}, &assumed));
+  ASSERT_TRUE(decisions.ok()) << decisions.status().message();
+  EXPECT_FALSE(decisions->empty());
+  EXPECT_TRUE(assumed.empty());
+}
+
 }  // namespace
 }  // namespace opsnn

@@ -3,10 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/caught.h"
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -87,6 +90,17 @@ TEST(Buffer, BlocksHaveOneOwner) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(Caught, SaysNothingOfTheException) {
+  const auto thrown = [](auto what) { return NoThrow([&]() -> Status { throw what; }); };
+  EXPECT_EQ(thrown(std::bad_alloc()).code(), Code::kRuntime);
+  EXPECT_EQ(thrown(std::length_error("vector::_M_default_append")).message(), "there is not enough memory.");
+  const Status other = thrown(std::runtime_error("secret"));
+  EXPECT_EQ(other.code(), Code::kInternal);
+  EXPECT_EQ(other.message().find("secret"), std::string::npos);
+  EXPECT_TRUE(NoThrow([] { return OkStatus(); }).ok());
+  EXPECT_EQ(*NoThrow([]() -> Result<int> { return 7; }), 7);
 }
 
 TEST(Toml, FlattensValues) {
