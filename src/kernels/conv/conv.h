@@ -9,7 +9,7 @@
 // shape. Transposed: y[n,o,iy*sh - pt + ky*dh, ix*sw - pl + kx*dw] sums w[c,o,ky,kx] * x[n,c,iy,ix]. A plan
 // is made once per shape and holds no data; weights are packed by PackWeights into a buffer that belongs to
 // the caller. Padding lanes of a blocked input's last channel block are never read; those of the output are
-// unspecified. Every result is summed in one fixed order (channel block, then kz, ky, kx, then channel),
+// unspecified. Every result is summed in one fixed order (kz, then channel block, then ky, kx, then channel),
 // whatever the threads.
 #ifndef OPSNN_KERNELS_CONV_CONV_H_
 #define OPSNN_KERNELS_CONV_CONV_H_

@@ -327,6 +327,14 @@ void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t pha
   t.num_segments = static_cast<int64_t>(segments.size());
   t.masks = tile.masks < 0 ? nullptr : set.masks.data() + tile.masks;
   t.weights = args_.weights + g.weight_offset[phase];
+  if (!s_.flat() && t.num_segments > 0) {
+    const std::vector<Tap>& taps = plan_.phases[phase].taps;
+    const int64_t slices = static_cast<int64_t>(taps.size()) / TapsInSlice(plan_.phases[phase]);
+    const int64_t per_slice = t.num_segments / slices;
+    t.segments += tile.slice_begin * per_slice;
+    t.num_segments = (tile.slice_end - tile.slice_begin) * per_slice;
+    t.weights += tile.slice_begin * (GroupFloats(phase, g) / slices);
+  }
   t.bias = ops_.bias ? ops_.bias + g.block * kC0 : nullptr;
   t.block_stride = s_.out_plane() * kC0;
   const Phase& grid = plan_.phases[phase];

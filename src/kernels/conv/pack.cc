@@ -50,7 +50,7 @@ void PackGroup(const ConvPlan& plan, const OcGroup& g, size_t ph, const float* w
 // eager calls pack on every run.
 void PackPlainGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* dst) {
   const ConvShape& s = plan.shape;
-  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.taps();
+  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.taps(), in_slice = s.kh * s.kw;
   const int64_t lanes = g.blocks * kC0, o_begin = g.block * kC0;
   const int64_t real = std::min(lanes, (g.group + 1) * og - o_begin);
   thread_local std::vector<float> rows;  // [c][tap][lane]
@@ -60,10 +60,13 @@ void PackPlainGroup(const ConvPlan& plan, const OcGroup& g, const float* w, floa
     kernels::Transpose2D({sizeof(float), real, len * taps, w + (o_begin * cg + c - g.c_begin) * taps,
                           cg * taps * static_cast<int64_t>(sizeof(float)), rows.data(),
                           lanes * static_cast<int64_t>(sizeof(float))});
-    for (int64_t t = 0; t < taps; ++t)
-      for (int64_t i = 0; i < len; ++i, dst += lanes) {
-        std::memcpy(dst, rows.data() + (i * taps + t) * lanes, static_cast<size_t>(lanes) * sizeof(float));
-      }
+    for (int64_t kz = 0; kz < s.kd; ++kz) {
+      float* to = dst + (kz * (g.c_end - g.c_begin) + c - g.c_begin) * in_slice * lanes;
+      for (int64_t t = kz * in_slice; t < (kz + 1) * in_slice; ++t)
+        for (int64_t i = 0; i < len; ++i, to += lanes) {
+          std::memcpy(to, rows.data() + (i * taps + t) * lanes, static_cast<size_t>(lanes) * sizeof(float));
+        }
+    }
   }
 }
 

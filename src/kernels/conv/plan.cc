@@ -195,10 +195,13 @@ const char* Name(Variant v) {
 
 std::string ConvPlan::Describe() const {
   const ConvShape& s = shape;
-  std::string d = StrFormat("%s %dx%d s%dx%d", Name(variant), static_cast<int>(s.kh), static_cast<int>(s.kw),
-                            static_cast<int>(s.sh), static_cast<int>(s.sw));
+  const auto sizes = [&s](int64_t depth, int64_t rows, int64_t columns) {
+    const std::string image = StrFormat("%dx%d", static_cast<int>(rows), static_cast<int>(columns));
+    return s.flat() ? image : StrFormat("%dx", static_cast<int>(depth)) + image;
+  };
+  std::string d = std::string(Name(variant)) + " " + sizes(s.kd, s.kh, s.kw) + " s" + sizes(s.sd, s.sh, s.sw);
   if (variant == Variant::kWinograd) d += StrFormat(", tiles of %dx%d outputs", s.winograd, s.winograd);
-  if (s.dh != 1 || s.dw != 1) d += StrFormat(" d%dx%d", static_cast<int>(s.dh), static_cast<int>(s.dw));
+  if (s.dd != 1 || s.dh != 1 || s.dw != 1) d += " d" + sizes(s.dd, s.dh, s.dw);
   if (s.groups != 1) d += StrFormat(" g%lld", static_cast<long long>(s.groups));
   if (!oc_groups.empty()) {
     const TileKernel& k = FindTile(tier, oc_groups[0].blocks, kMaxPixels);

@@ -8,6 +8,15 @@
 
 namespace opsnn::conv {
 
+// Taps that share their slice of the kernel: all of an image's.
+inline int TapsInSlice(const Phase& phase) {
+  int n = 0;
+  for (const Tap& t : phase.taps) n += t.dz == phase.taps[0].dz;
+  return n;
+}
+
+// Slices of the kernel come one after the other, so that those outside a volume can be left out.
+//
 // Calls fn(c, tap, len) for each segment of `g` in `phase`: `len` values starting at input channel c under
 // tap index `tap` (blocked input), or at kernel column 0 of channel c under the row of tap `tap` (first
 // layer).
@@ -20,10 +29,13 @@ void ForEachSegment(const ConvPlan& plan, const OcGroup& g, const Phase& phase, 
       for (int tap = 0; tap < num_taps; tap += kw) fn(c, tap, kw);
     return;
   }
-  for (int64_t c = g.c_begin; c < g.c_end;) {
-    const int64_t end = std::min((c / kC0 + 1) * kC0, g.c_end);
-    for (int tap = 0; tap < num_taps; ++tap) fn(c, tap, static_cast<int>(end - c));
-    c = end;
+  const int in_slice = TapsInSlice(phase);
+  for (int first = 0; first < num_taps; first += in_slice) {
+    for (int64_t c = g.c_begin; c < g.c_end;) {
+      const int64_t end = std::min((c / kC0 + 1) * kC0, g.c_end);
+      for (int tap = first; tap < first + in_slice; ++tap) fn(c, tap, static_cast<int>(end - c));
+      c = end;
+    }
   }
 }
 

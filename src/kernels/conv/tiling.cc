@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/int_math.h"
+#include "kernels/conv/segments.h"
 
 namespace opsnn::conv {
 namespace {
@@ -81,10 +82,13 @@ void Tiling::Make(const Phase& phase, RowRange rows, int blocks, TileSet* set) c
   const RowRange have{before(rows.begin), before(rows.end)};
   const int64_t end = have.end * phase.cols;
   for (int64_t at = have.begin * phase.cols; at < end;) {
-    const TileKernel& kernel = FindTile(plan_.tier, blocks, end - at);
+    // Tiles of a volume keep to a slice: the taps that fall outside are then those of whole kernel slices.
+    const int64_t slice = phase.rows * phase.cols;
+    const int64_t left = s_.flat() ? end - at : std::min(end, (at / slice + 1) * slice) - at;
+    const TileKernel& kernel = FindTile(plan_.tier, blocks, left);
     TileGeometry& tile = set->tiles.emplace_back();
     tile.kernel = &kernel;
-    tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, end - at));
+    tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, left));
     PlacePixels(phase, rows, at, &tile, set);
     ExtendAlongRow(phase, at % phase.cols, &tile, set);
     at += tile.pixels * tile.repeat;
@@ -139,6 +143,7 @@ void Tiling::PlacePixels(const Phase& phase, const RowRange& rows, int64_t first
   int64_t x = first % phase.cols, y = first / phase.cols % phase.rows,
           z = first / phase.cols / phase.rows % phase.slices,
           n = first / phase.cols / phase.rows / phase.slices;
+  const int64_t first_z = z;
   Positions at;
   const int in_tile = tile->kernel->pixels;
   tile->table = static_cast<int64_t>(set->offsets.size());
@@ -146,13 +151,13 @@ void Tiling::PlacePixels(const Phase& phase, const RowRange& rows, int64_t first
   int64_t* pixel_offset = set->offsets.data() + tile->table;
   int64_t* out_offset = pixel_offset + in_tile;
   for (int p = 0; p < tile->pixels; ++p) {
-    at.z[p] = z * plan_.in_step_d;
     at.y[p] = y * plan_.in_step_h;
     at.x[p] = x * plan_.in_step_w;
     if (first_layer()) {
       pixel_offset[p] = (y - rows.begin % s_.oh) * s_.sh * padded_w_ + at.x[p];
     } else {
-      pixel_offset[p] = (((n * in_blocks_ * s_.d + at.z[p]) * s_.h + at.y[p]) * s_.w + at.x[p]) * kC0;
+      pixel_offset[p] =
+          (((n * in_blocks_ * s_.d + z * plan_.in_step_d) * s_.h + at.y[p]) * s_.w + at.x[p]) * kC0;
     }
     const int64_t oz = z * plan_.out_step_d, oy = y * plan_.out_step_h, ox = x * plan_.out_step_w;
     out_offset[p] = (((n * blocks_ * s_.od + oz) * s_.oh + oy) * s_.ow + ox) * kC0;  // of phase (0, 0, 0)
@@ -165,13 +170,14 @@ void Tiling::PlacePixels(const Phase& phase, const RowRange& rows, int64_t first
   for (int p = tile->pixels; p < in_tile; ++p) {
     pixel_offset[p] = pixel_offset[0];
     out_offset[p] = out_offset[0];
-    at.z[p] = at.z[0], at.y[p] = at.y[0], at.x[p] = at.x[0];
+    at.y[p] = at.y[0], at.x[p] = at.x[0];
   }
   const bool strided = plan_.in_step_w == 2 && tile->kernel->For(Step::kTable2);
   if (strided) tile->step = Step::kTable2;
   tile->in_row = (plan_.in_step_w == 1 || strided) && tile->pixels == in_tile &&
                  first % phase.cols + in_tile <= phase.cols;
   if (first_layer() || plan_.variant == Variant::kPointwise || phase.taps.empty()) return;
+  if (!s_.flat()) FindSlices(phase, first_z * plan_.in_step_d, tile);
   if (!Inside(phase, at, in_tile)) MakeMasks(phase, at, tile, set);
 }
 
@@ -181,8 +187,19 @@ bool Tiling::Inside(const Phase& phase, const Positions& at, int pixels) const {
     const auto [lo, hi] = std::minmax_element(p, p + pixels);
     return *lo + std::min(a, b) >= 0 && *hi + std::max(a, b) < size;
   };
-  return within(at.y, one.dy, other.dy, s_.h) && within(at.x, one.dx, other.dx, s_.w) &&
-         (s_.flat() || within(at.z, one.dz, other.dz, s_.d));
+  return within(at.y, one.dy, other.dy, s_.h) && within(at.x, one.dx, other.dx, s_.w);
+}
+
+void Tiling::FindSlices(const Phase& phase, int64_t z, TileGeometry* tile) const {
+  const int in_slice = TapsInSlice(phase), slices = static_cast<int>(phase.taps.size()) / in_slice;
+  const auto outside = [&](int slice) {
+    const int64_t at = z + phase.taps[static_cast<size_t>(slice * in_slice)].dz;
+    return at < 0 || at >= s_.d;
+  };
+  int begin = 0, end = slices;
+  while (begin < end && outside(begin)) ++begin;
+  while (end > begin && outside(end - 1)) --end;
+  tile->slice_begin = begin, tile->slice_end = end;
 }
 
 // Which pixels lie inside the image at each tap. The taps of a phase are all triples of some slices, some
@@ -203,12 +220,9 @@ void Tiling::MakeMasks(const Phase& phase, const Positions& at, TileGeometry* ti
     set->column_masks.push_back(mask_of(at.x, taps[columns].dx, s_.w));
   }
   const size_t first = set->masks.size();
-  uint32_t all = ~0u, row = 0, slice = ~0u;
+  uint32_t all = ~0u, row = 0;
   for (size_t i = 0; i < taps.size(); ++i) {
-    if (i % columns == 0) {
-      if (!s_.flat() && (i == 0 || taps[i].dz != taps[i - 1].dz)) slice = mask_of(at.z, taps[i].dz, s_.d);
-      row = slice & mask_of(at.y, taps[i].dy, s_.h);
-    }
+    if (i % columns == 0) row = mask_of(at.y, taps[i].dy, s_.h);
     set->masks.push_back(row & set->column_masks[i % columns]);
     all &= set->masks.back();
   }

@@ -18,8 +18,9 @@ struct TileGeometry {
   int64_t masks = -1;  // index of its first mask, or -1 when every tap of every pixel lies in the image
   Step step = Step::kTable;
   bool in_row = false;
-  int64_t x = 0, y = 0;  // row tiles: offsets of the first pixel; table tiles: 0
-  int64_t table = -1;    // table tiles: index of the first of their input offsets, then their output offsets
+  int slice_begin = 0, slice_end = 1;  // slices of the kernel that lie in the volume
+  int64_t x = 0, y = 0;                // row tiles: offsets of the first pixel; table tiles: 0
+  int64_t table = -1;  // table tiles: index of the first of their input offsets, then their output offsets
 };
 
 // Rows [begin, end) of the phase grid, counted through all slices of all images.
@@ -52,9 +53,10 @@ class Tiling {
                    TileSet* set) const;
   // Input positions of a tile's pixels under a tap of offset 0.
   struct Positions {
-    int64_t z[kMaxPixels], y[kMaxPixels], x[kMaxPixels];
+    int64_t y[kMaxPixels], x[kMaxPixels];
   };
   bool Inside(const Phase& phase, const Positions& at, int pixels) const;
+  void FindSlices(const Phase& phase, int64_t z, TileGeometry* tile) const;
   void MakeMasks(const Phase& phase, const Positions& at, TileGeometry* tile, TileSet* set) const;
 
   const ConvPlan& plan_;
