@@ -106,6 +106,13 @@ TEST(VerifyReferences, ImagesAndWindows) {
   m.Out(m.Op("MeanVarianceNormalization", {x}));
   m.Out(m.Op("LpPool", {x}, {{"kernel_shape", std::vector<int64_t>{3, 2}}, {"p", int64_t{3}}}));
   m.Out(m.Op("GlobalLpPool", {x}));
+  const ValueId pooled = m.Op("MaxPool", {m.Op("Round", {x})},
+                              {{"kernel_shape", std::vector<int64_t>{3, 2}},
+                               {"strides", std::vector<int64_t>{2, 1}},
+                               {"pads", std::vector<int64_t>{1, 0, 1, 1}}},
+                              2);
+  m.Out(pooled);
+  m.Out(pooled + 1);
   m.Out(m.Op("Det", {m.Op("Slice", {x, m.Ints({0}), m.Ints({8}), m.Ints({2})})}));
   m.Out(m.Op("Hardmax", {x}, {{"axis", int64_t{1}}}));
   m.Out(m.Op("CenterCropPad", {x, m.Ints({2, 4, 9, 11})}));

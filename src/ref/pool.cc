@@ -42,8 +42,9 @@ Axis MakeAxis(const Call& c, int i, int s) {
 }
 
 // visit(window element value or nothing for padding) is called per tap; returns through `f` the output value.
+// `positions` takes where in the input the values of the window lie.
 template <typename F>
-Status Windows(Call& c, F f) {
+Status Windows(Call& c, F f, std::vector<int64_t>* positions = nullptr) {
   const int s = c.in(0).dims.rank() - 2;
   std::vector<Axis> axes;
   Dims out{c.in(0).dims[0], c.in(0).dims[1]}, kernel, spatial, in;
@@ -60,6 +61,7 @@ Status Windows(Call& c, F f) {
     std::vector<int64_t> o(s, 0);
     for (int64_t q = 0; q < out_area; ++q, Next(o, spatial)) {
       std::vector<double> values;
+      if (positions) positions->clear();
       int64_t counted = 0;  // taps inside the padded input
       std::vector<int64_t> t(s, 0), at(s);
       do {
@@ -70,7 +72,9 @@ Status Windows(Call& c, F f) {
           padded &= at[i] < axes[i].in + axes[i].pad_end;
         }
         counted += padded;
-        if (inside) values.push_back(c.in(0).v[p * in_area + Offset(at, in)]);
+        if (!inside) continue;
+        values.push_back(c.in(0).v[p * in_area + Offset(at, in)]);
+        if (positions) positions->push_back(p * in_area + Offset(at, in));
       } while (Next(t, kernel));
       y.v[p * out_area + q] = f(values, counted);
     }
@@ -92,7 +96,23 @@ double SumOf(const std::vector<double>& v) {
 }
 
 Status MaxPool(Call& c) {
-  return Windows(c, [](const std::vector<double>& v, int64_t) { return MaxOf(v); });
+  // Column-major positions count the last axis slowest; there is no reference for them.
+  if (c.num_outputs < 2 || c.attrs->Int("storage_order", 0) != 0)
+    return Windows(c, [](const std::vector<double>& v, int64_t) { return MaxOf(v); });
+  std::vector<int64_t> positions;
+  std::vector<double> first;  // of equal ones; NaN is larger than all
+  const auto max = [&](const std::vector<double>& v, int64_t) {
+    size_t best = 0;
+    for (size_t i = 1; i < v.size(); ++i)
+      if (v[i] > v[best] || (std::isnan(v[i]) && !std::isnan(v[best]))) best = i;
+    first.push_back(v.empty() ? 0 : static_cast<double>(positions[best]));
+    return MaxOf(v);
+  };
+  OPSNN_RETURN_IF_ERROR(Windows(c, max, &positions));
+  Tensor indices = Tensor::Make(DType::kS64, c.outputs[0].dims);
+  indices.v = std::move(first);
+  c.outputs.push_back(std::move(indices));
+  return OkStatus();
 }
 
 Status AveragePool(Call& c) {
