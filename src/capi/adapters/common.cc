@@ -17,6 +17,14 @@ Operand Arg(const Call& call, const char* param) {
   return t < 0 ? Operand{} : Operand{t, call.Desc(t)};
 }
 
+std::vector<Operand> Members(const Call& call, const char* param) {
+  const Argument& a = call.arguments()[call.Index(param)];
+  std::vector<Operand> members;
+  for (int t = a.first_tensor; a.given && t < a.first_tensor + a.num_tensors; ++t)
+    members.push_back({t, call.Desc(t)});
+  return members;
+}
+
 const char* FirstOf(const Call& call, std::initializer_list<const char*> params) {
   for (const char* p : params) {
     if (call.function().Find(p) >= 0) return p;
@@ -195,6 +203,40 @@ Status RequireShape(const Call& call, const Operand& o, const Dims& want, const 
 Status RequireSameShape(const Call& call, const Operand& o, const Operand& other) {
   const std::string why = "the shape of " + NameOf(call, other);
   return RequireShape(call, o, other.desc.dims, why.c_str());
+}
+
+Status RequireLike(const Call& call, const Operand& o, const Operand& like) {
+  if (!o.given()) return OkStatus();
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, o, like));
+  return RequireDType(call, o, like.desc.dtype, NameOf(call, like).c_str());
+}
+
+Result<int> LastDims(const Call& call, const Operand& x, const Dims& part, const char* whose) {
+  const int lead = x.desc.dims.rank() - part.rank();
+  bool same = lead >= 0 && part.rank() > 0;
+  for (int i = 0; same && i < part.rank(); ++i) same = part[i] == x.desc.dims[lead + i];
+  if (same) return part.rank();
+  return InvalidArgument("%s: %s has shape %s; allowed: the last dims of %s, whose shape is %s",
+                         call.function().api, whose, ToString(part).c_str(), NameOf(call, x).c_str(),
+                         ToString(x.desc.dims).c_str());
+}
+
+Result<std::vector<int64_t>> PerAxis(const Call& call, const char* param, size_t axes, int64_t lowest,
+                                     const std::vector<int64_t>* fallback) {
+  std::vector<int64_t> v = call.Ints(param);
+  if (v.empty() && fallback) return *fallback;
+  if (v.size() != 1 && v.size() != axes) {
+    return InvalidArgument("%s: %s has %zu values; allowed: %s1 or %zu", call.function().api, param, v.size(),
+                           fallback ? "0, " : "", axes);
+  }
+  for (int64_t k : v) {
+    constexpr int64_t kMost = int64_t{1} << 30;  // what the windows of the operators take
+    if (k >= lowest && k <= kMost) continue;
+    return BadValue(call, param, "a list with " + std::to_string(k),
+                    StrFormat("%lld to %lld", ll{lowest}, ll{kMost}));
+  }
+  v.resize(axes, v[0]);
+  return v;
 }
 
 Status RequireIndex(const Call& call, const Operand& index) {

@@ -16,6 +16,8 @@ namespace opsnn::capi {
 Operand Arg(const Call& call, const char* param);
 // The same for a parameter that in-place functions call otherwise: the first name that the function has.
 Operand Arg(const Call& call, std::initializer_list<const char*> params);
+// The members of a list parameter; none where it was not given.
+std::vector<Operand> Members(const Call& call, const char* param);
 const char* FirstOf(const Call& call, std::initializer_list<const char*> params);
 
 // Memory for a constant of these dims, not filled. Dims need no memory behind them, so a call may name more
@@ -53,6 +55,12 @@ Status RequireRank(const Call& call, const Operand& o, int lowest, int highest);
 Status RequireDType(const Call& call, const Operand& o, DType want, const char* whose);
 Status RequireShape(const Call& call, const Operand& o, const Dims& want, const char* why);
 Status RequireSameShape(const Call& call, const Operand& o, const Operand& other);
+Status RequireLike(const Call& call, const Operand& o, const Operand& like);  // shape and dtype, if given
+// `part` must be the last dims of x; how many they are. `whose` names it in the message.
+Result<int> LastDims(const Call& call, const Operand& x, const Dims& part, const char* whose);
+// An int array with a value per axis, one for all, or none where there is a fallback.
+Result<std::vector<int64_t>> PerAxis(const Call& call, const char* param, size_t axes, int64_t lowest,
+                                     const std::vector<int64_t>* fallback = nullptr);
 Status RequireIndex(const Call& call, const Operand& index);  // s64 or s32
 Status RequireCast(const Call& call, DType from, const Operand& out);
 // aclDataType parameter that must be one of ours.

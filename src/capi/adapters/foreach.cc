@@ -9,14 +9,6 @@ namespace {
 using op::Formula;
 using op::Term;
 
-// The members of a list parameter.
-std::vector<Operand> Members(const Call& call, int param) {
-  const Argument& a = call.arguments()[param];
-  std::vector<Operand> members;
-  for (int t = a.first_tensor; t < a.first_tensor + a.num_tensors; ++t) members.push_back({t, call.Desc(t)});
-  return members;
-}
-
 // The lists of a call in the order of its parameters; the output, or what is changed in place.
 struct Lists {
   std::vector<std::vector<Operand>> inputs;
@@ -45,7 +37,7 @@ Status FindLists(const Call& call, bool shapes, Lists* lists) {
   const auto& params = call.function().params;
   for (int p = 0; p < static_cast<int>(params.size()); ++p) {
     if (params[p].kind != ParamKind::kTensorList) continue;
-    std::vector<Operand> list = Members(call, p);
+    std::vector<Operand> list = Members(call, params[p].name);
     if (list.empty()) return BadValue(call, params[p].name, "an empty list", "one tensor or more");
     const bool result = params[p].dir == op::ParamDir::kOut;
     const auto& first = lists->inputs.empty() ? list : lists->inputs[0];

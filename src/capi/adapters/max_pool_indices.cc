@@ -75,30 +75,12 @@ Status BindScatterPlanes(const Operand& values, const Operand& indices, const Op
   return OkStatus();
 }
 
-// axes values, one for all, or none where there is a fallback.
-Result<std::vector<int64_t>> PerAxis(const Call& call, const char* param, int axes, int64_t lowest,
-                                     const std::vector<int64_t>* fallback = nullptr) {
-  std::vector<int64_t> v = call.Ints(param);
-  if (v.empty() && fallback) return *fallback;
-  if (v.size() != 1 && v.size() != static_cast<size_t>(axes)) {
-    return InvalidArgument("%s: %s has %zu values; allowed: %s1 or %d", call.function().api, param, v.size(),
-                           fallback ? "0, " : "", axes);
-  }
-  for (int64_t k : v) {
-    constexpr int64_t kMost = int64_t{1} << 30;  // what the operator's windows take
-    if (k >= lowest && k <= kMost) continue;
-    return BadValue(call, param, "a list with " + std::to_string(k),
-                    StrFormat("%lld to %lld", ll{lowest}, ll{kMost}));
-  }
-  v.resize(static_cast<size_t>(axes), v[0]);
-  return v;
-}
-
 Status ReadWindows(const Call& call, int axes, op::Attrs* attrs) {
-  OPSNN_ASSIGN_OR_RETURN(const auto kernel, PerAxis(call, "kernelSize", axes, 1));
-  OPSNN_ASSIGN_OR_RETURN(const auto stride, PerAxis(call, "stride", axes, 1, &kernel));
-  OPSNN_ASSIGN_OR_RETURN(auto pads, PerAxis(call, "padding", axes, 0));
-  OPSNN_ASSIGN_OR_RETURN(const auto dilation, PerAxis(call, "dilation", axes, 1));
+  const auto n = static_cast<size_t>(axes);
+  OPSNN_ASSIGN_OR_RETURN(const auto kernel, PerAxis(call, "kernelSize", n, 1));
+  OPSNN_ASSIGN_OR_RETURN(const auto stride, PerAxis(call, "stride", n, 1, &kernel));
+  OPSNN_ASSIGN_OR_RETURN(auto pads, PerAxis(call, "padding", n, 0));
+  OPSNN_ASSIGN_OR_RETURN(const auto dilation, PerAxis(call, "dilation", n, 1));
   for (size_t i = 0; i < kernel.size(); ++i) {
     if (2 * pads[i] <= kernel[i]) continue;
     return BadValue(call, "padding", "a list with " + std::to_string(pads[i]),

@@ -116,23 +116,6 @@ Status Bind(const RowNormGrad& n, int rows, OpCall* out) {
   return TakeAll(std::move(calls), out);
 }
 
-// How many of the last dims `gamma` spans, which must be those of x.
-Result<int> RowsOf(const Call& call, const Operand& x, const Dims& gamma, const char* whose) {
-  const int lead = x.desc.dims.rank() - gamma.rank();
-  bool same = lead >= 0 && gamma.rank() > 0;
-  for (int i = 0; same && i < gamma.rank(); ++i) same = gamma[i] == x.desc.dims[lead + i];
-  if (same) return gamma.rank();
-  return InvalidArgument("%s: %s is %s; allowed: the last dims of %s, whose shape is %s", call.function().api,
-                         whose, ToString(gamma).c_str(), NameOf(call, x).c_str(),
-                         ToString(x.desc.dims).c_str());
-}
-
-Status RequireLike(const Call& call, const Operand& o, const Operand& x) {
-  if (!o.given()) return OkStatus();
-  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, o, x));
-  return RequireDType(call, o, x.desc.dtype, NameOf(call, x).c_str());
-}
-
 }  // namespace
 
 Status Adapt_LayerNormGrad(const Call& call, OpCall& out) {
@@ -144,7 +127,7 @@ Status Adapt_LayerNormGrad(const Call& call, OpCall& out) {
   const auto& shape = call.Ints("normalizedShape");
   if (shape.size() > kMaxRank) return BadValue(call, "normalizedShape", "too long", "at most 8 values");
   const Dims normalized{std::span<const int64_t>(shape)};
-  OPSNN_ASSIGN_OR_RETURN(const int rows, RowsOf(call, n.x, normalized, "normalizedShape"));
+  OPSNN_ASSIGN_OR_RETURN(const int rows, LastDims(call, n.x, normalized, "normalizedShape"));
   OPSNN_RETURN_IF_ERROR(RequireLike(call, n.dy, n.x));
   if (n.dx.given()) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, n.dx, n.x));
   if (n.dx.given() && n.dx.desc.dtype != DType::kF32) OPSNN_RETURN_IF_ERROR(RequireLike(call, n.dx, n.x));
@@ -163,7 +146,7 @@ Status Adapt_RmsNormGrad(const Call& call, OpCall& out) {
   RowNormGrad n;
   n.dy = Arg(call, "dy"), n.x = Arg(call, "x"), n.gamma = Arg(call, "gamma");
   n.dx = Arg(call, "dxOut"), n.dgamma = Arg(call, "dgammaOut");
-  OPSNN_ASSIGN_OR_RETURN(const int rows, RowsOf(call, n.x, n.gamma.desc.dims, "gamma"));
+  OPSNN_ASSIGN_OR_RETURN(const int rows, LastDims(call, n.x, n.gamma.desc.dims, "gamma"));
   for (const Operand* o : {&n.dy, &n.dx}) OPSNN_RETURN_IF_ERROR(RequireLike(call, *o, n.x));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, n.dgamma, n.gamma));
   OPSNN_ASSIGN_OR_RETURN(n.rstd, PerRow(call, "rstd", n.x, rows));
@@ -182,7 +165,7 @@ Status Adapt_SumNormGrad(const Call& call, OpCall& out) {
   } else {
     n.dx = Arg(call, "dxOut"), n.dsum = Arg(call, "dsumOptional");
   }
-  OPSNN_ASSIGN_OR_RETURN(const int rows, RowsOf(call, n.x, n.gamma.desc.dims, "gamma"));
+  OPSNN_ASSIGN_OR_RETURN(const int rows, LastDims(call, n.x, n.gamma.desc.dims, "gamma"));
   for (const Operand* o : {&n.dy, &n.x2, &n.dx, &n.dx_scaled, &n.dsum})
     OPSNN_RETURN_IF_ERROR(RequireLike(call, *o, n.x));
   for (const Operand* o : {&n.dgamma, &n.dbeta}) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, *o, n.gamma));
@@ -207,7 +190,7 @@ struct Channels {
 Result<Channels> ChannelsOf(const Call& call, const Operand& x) {
   OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
   const int64_t n = x.desc.dims[0], c = x.desc.dims[1];
-  return Channels{n, c, n * c ? NumElements(x.desc.dims) / (n * c) : 0};
+  return Channels{n, c, n > 0 && c > 0 ? NumElements(x.desc.dims) / (n * c) : 0};
 }
 
 Status RequireChannels(const Call& call, std::initializer_list<const Operand*> operands, int64_t channels) {

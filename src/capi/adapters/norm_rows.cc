@@ -5,18 +5,6 @@
 namespace opsnn::capi {
 namespace {
 
-// gamma's dims must be the last of x; how many they are.
-Result<int> RowsOf(const Call& call, const Operand& x, const Operand& gamma) {
-  const Dims &dims = x.desc.dims, &g = gamma.desc.dims;
-  const int lead = dims.rank() - g.rank();
-  bool same = lead >= 0 && g.rank() > 0;
-  for (int i = 0; same && i < g.rank(); ++i) same = g[i] == dims[lead + i];
-  if (same) return g.rank();
-  return InvalidArgument("%s: %s has shape %s; allowed: the last dims of %s, whose shape is %s",
-                         call.function().api, NameOf(call, gamma).c_str(), ToString(g).c_str(),
-                         NameOf(call, x).c_str(), ToString(dims).c_str());
-}
-
 Dims KeptDims(const Operand& x, int rows) {
   Dims kept = x.desc.dims;
   for (int i = kept.rank() - rows; i < kept.rank(); ++i) kept[i] = 1;
@@ -53,7 +41,7 @@ Status BindSumNorm(const Call& call, const Operand& x, const Operand& other, dou
   OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 1, kMaxRank));
   OPSNN_RETURN_IF_ERROR(RequireEpsilon(call, "epsilon"));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, other, x));
-  OPSNN_ASSIGN_OR_RETURN(const int rows, RowsOf(call, x, gamma));
+  OPSNN_ASSIGN_OR_RETURN(const int rows, LastDims(call, x, gamma.desc.dims, "gamma"));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, beta, gamma));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
   if (sum.given()) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, sum, x));

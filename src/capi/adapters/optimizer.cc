@@ -61,11 +61,6 @@ class Update {
   std::vector<bool> changes_;
 };
 
-Status RequireLike(const Call& call, const Operand& o, const Operand& var) {
-  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, o, var));
-  return RequireDType(call, o, var.desc.dtype, NameOf(call, var).c_str());
-}
-
 Status RequireOne(const Call& call, const Operand& o) {
   if (NumElements(o.desc.dims) == 1) return OkStatus();
   return InvalidArgument("%s: %s has shape %s; allowed: one element", call.function().api,
@@ -206,15 +201,6 @@ Status Adapt_ApplyFusedEmaAdam(const Call& call, OpCall& out) {
 }
 
 namespace {
-
-// Members of a list parameter; none where it was not given.
-std::vector<Operand> Members(const Call& call, const char* param) {
-  const Argument& a = call.arguments()[call.Index(param)];
-  std::vector<Operand> members;
-  for (int t = a.first_tensor; a.given && t < a.first_tensor + a.num_tensors; ++t)
-    members.push_back({t, call.Desc(t)});
-  return members;
-}
 
 Status RequireLikeList(const Call& call, const char* param, const std::vector<Operand>& list,
                        const std::vector<Operand>& vars) {

@@ -112,24 +112,6 @@ Status BindAxes(const Call& call, const Operand& x, const Operand& y, const std:
   return TakeAll(std::move(calls), out);
 }
 
-// axes values, one for all, or none where there is a fallback.
-Result<std::vector<int64_t>> PerAxis(const Call& call, const char* param, size_t axes, int64_t lowest,
-                                     const std::vector<int64_t>* fallback = nullptr) {
-  std::vector<int64_t> v = call.Ints(param);
-  if (v.empty() && fallback) return *fallback;
-  if (v.size() != 1 && v.size() != axes) {
-    return InvalidArgument("%s: %s has %zu values; allowed: %s1 or %zu", call.function().api, param, v.size(),
-                           fallback ? "0, " : "", axes);
-  }
-  for (int64_t k : v) {
-    if (k >= lowest && k <= INT32_MAX) continue;
-    return BadValue(call, param, "a list with " + std::to_string(k),
-                    StrFormat("%lld to 2^31 - 1", ll{lowest}));
-  }
-  v.resize(axes, v[0]);
-  return v;
-}
-
 Result<PoolArgs> ReadPool(const Call& call, size_t axes) {
   PoolArgs p;
   OPSNN_ASSIGN_OR_RETURN(p.kernel, PerAxis(call, "kernelSize", axes, 1));
