@@ -27,7 +27,6 @@ constexpr auto kIdleLife = milliseconds(2000);
 constexpr auto kGatePoll = std::chrono::microseconds(100);
 
 thread_local int task_depth = 0;
-thread_local Stream* current = nullptr;
 
 struct LiveStreams {
   std::mutex mutex;
@@ -115,7 +114,17 @@ Stream::CallbackScope::CallbackScope() { ++task_depth; }
 Stream::CallbackScope::~CallbackScope() { --task_depth; }
 
 uint64_t Stream::Push(Task task) {
-  std::unique_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
+  return PushLocked(std::move(task));
+}
+
+uint64_t Stream::PushAll(std::vector<Task> tasks) {
+  std::lock_guard lock(mutex_);
+  for (Task& t : tasks) PushLocked(std::move(t));
+  return pushed_;
+}
+
+uint64_t Stream::PushLocked(Task task) {
   if (capture_ && capture_->Add(task)) return pushed_;
   const uint64_t ticket = ++pushed_;
   if (stop_on_failure_ && !error_.ok()) {
@@ -191,16 +200,13 @@ void Stream::RunFront(std::unique_lock<std::mutex>& lock) {
   gate_expires_.reset();
   running_ = true;
   runner_ = std::this_thread::get_id();
-  give_up_ = false;
   lock.unlock();
   ++task_depth;
-  Stream* const outer = std::exchange(current, this);
   try {
     if (status.ok() && task.run) status = task.run(task.payload.get());
   } catch (...) {
     status = CaughtStatus().WithContext(task.name);
   }
-  current = outer;
   --task_depth;
   task.payload.reset();
   lock.lock();
@@ -227,8 +233,6 @@ Stream::Wait Stream::DrainTo(uint64_t ticket, Deadline deadline, AtGates gates) 
       }
     } else if (runner_ == std::this_thread::get_id()) {
       return Wait::kFromInside;
-    } else if (runner_blocked_ && gates == AtGates::kGiveUp) {
-      return Wait::kBlocked;
     } else {
       ++waiters_;
       if (deadline) {
@@ -271,45 +275,7 @@ void Stream::Abort() {
   queue_.clear();
   gate_failure_ = OkStatus();
   gate_expires_.reset();
-  give_up_ = true;
   changed_->notify_all();
-}
-
-Stream* Stream::Current() { return current; }
-
-void Stream::NoteRunnerBlocked(bool blocked) {
-  std::lock_guard lock(mutex_);
-  runner_blocked_ = blocked;
-  if (blocked) changed_->notify_all();
-}
-
-Status RunTask(const Task& task) {
-  Stream* const stream = Stream::Current();
-  // Whoever waits for the stream learns that it is blocked.
-  struct Blocked {
-    Stream* stream = nullptr;
-    ~Blocked() {
-      if (stream) stream->NoteRunnerBlocked(false);
-    }
-  } blocked;
-  Deadline expires;
-  if (task.timeout.count() > 0) expires = Clock::now() + task.timeout;
-  while (task.gate && !task.gate->open(task.payload.get())) {
-    if (stream && stream->aborted()) return Errorf(Code::kRuntime, "%s: the stream was aborted", task.name);
-    if (expires && Clock::now() >= *expires) return TooLate(task);
-    Waited waited = Waited::kBlocked;
-    if (task.gate->help) {
-      waited =
-          task.gate->help(task.payload.get(), Earlier(expires, Clock::now() + kIdlePoll), AtGates::kGiveUp);
-    }
-    if (waited == Waited::kFromInside) {
-      return Errorf(Code::kRuntime, "%s: the streams wait for each other", task.name);
-    }
-    if (waited != Waited::kBlocked) continue;
-    if (stream && !blocked.stream) (blocked.stream = stream)->NoteRunnerBlocked(true);
-    std::this_thread::sleep_for(kGatePoll);
-  }
-  return task.run ? task.run(task.payload.get()) : OkStatus();
 }
 
 void Stream::Stop() {
@@ -369,7 +335,7 @@ void Stream::ResetAfterFork() {
   gate_failure_ = OkStatus();
   gate_expires_.reset();
   capture_.reset();
-  running_ = runner_blocked_ = worker_alive_ = nudged_ = false;
+  running_ = worker_alive_ = nudged_ = false;
   waiters_ = 0;
 }
 

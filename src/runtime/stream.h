@@ -57,9 +57,6 @@ struct Task {
   std::shared_ptr<const std::vector<MemoryAccess>> accesses;
 };
 
-// Runs a task here and now, behind its gate.
-Status RunTask(const Task& task);
-
 class Capture;  // runtime/capture.h
 
 class Stream : public std::enable_shared_from_this<Stream> {
@@ -77,6 +74,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Queues a task and returns its ticket: 1, 2, 3, ... While the stream captures, the task is recorded
   // instead and the ticket is that of the newest one queued before.
   uint64_t Push(Task task);
+  // Queues tasks one behind the other, with none of others in between; the ticket of the last.
+  uint64_t PushAll(std::vector<Task> tasks);
   // The ticket of the newest task.
   uint64_t Newest() const;
   // Has the task with this ticket finished?
@@ -93,14 +92,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void Nudge();
   // The first failure of a task since the last call, which forgets it.
   Status TakeError();
-  // Drops tasks that have not started; a model that replays ends at its next gate.
+  // Drops tasks that have not started.
   void Abort();
-  // The stream whose task this thread runs, or null.
-  static Stream* Current();
-  // Was it told to give up while the task runs?
-  bool aborted() const { return give_up_; }
-  // The running task waits behind a gate of its own, or no longer.
-  void NoteRunnerBlocked(bool blocked);
   // The capture that this stream records into, or null. Setting it fails when another one is under way; null
   // ends it.
   std::shared_ptr<Capture> capture() const;
@@ -122,6 +115,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
  private:
   friend struct StreamForks;
   Stream(int device, uint32_t priority, uint32_t flags);
+  uint64_t PushLocked(Task task);
   void RunFront(std::unique_lock<std::mutex>& lock);
   // May the task in front run? One whose time is over may: as a failure.
   bool FrontMayRun();
@@ -139,12 +133,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::unique_ptr<std::condition_variable> changed_;  // on the heap: abandoned, not destroyed, after a fork
   std::deque<Task> queue_;
   std::shared_ptr<Capture> capture_;
-  Clock::time_point front_since_;     // when the task now in front could have started
-  Deadline gate_expires_;             // of the gate in front, from when it was first found closed
-  Status gate_failure_;               // not ok: the gate in front never opens
-  std::atomic<bool> give_up_{false};  // the running task was told to end
+  Clock::time_point front_since_;  // when the task now in front could have started
+  Deadline gate_expires_;          // of the gate in front, from when it was first found closed
+  Status gate_failure_;            // not ok: the gate in front never opens
   uint64_t pushed_ = 0, completed_ = 0;
-  bool running_ = false, runner_blocked_ = false;
+  bool running_ = false;
   std::thread::id runner_;
   int waiters_ = 0;
   bool worker_alive_ = false, nudged_ = false, stopped_ = false;

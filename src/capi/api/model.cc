@@ -16,6 +16,7 @@ namespace {
 using runtime::Capture;
 using runtime::Stream;
 using runtime::Task;
+using runtime::Waited;
 
 struct Model {
   uint32_t id = 0;
@@ -38,25 +39,59 @@ int FindModel(const char* function, aclmdlRI handle, std::shared_ptr<Model>* mod
               StrFormat("modelRI %p is not a live aclmdlRI (destroyed already?)", handle));
 }
 
-Status RunModel(const void* payload) {
-  for (const Task& t : static_cast<const Model*>(payload)->tasks) {
-    OPSNN_RETURN_IF_ERROR(runtime::RunTask(t));
-  }
-  return OkStatus();
+// One run of a model. Its tasks go through the queue one by one, so that those that wait can be given up
+// there; after a failure the rest does nothing.
+struct Replay;
+struct Step {
+  Replay* replay;
+  const Task* task;
+};
+struct Replay {
+  std::shared_ptr<Model> model;
+  std::atomic<bool> failed{false};
+  std::vector<Step> steps;
+};
+
+Status RunStep(const void* payload) {
+  const auto* step = static_cast<const Step*>(payload);
+  if (step->replay->failed || !step->task->run) return OkStatus();
+  Status status = step->task->run(step->task->payload.get());
+  if (!status.ok()) step->replay->failed = true;
+  return status;
 }
 
-int QueueModel(const char* function, const std::shared_ptr<Model>& model,
-               const std::shared_ptr<Stream>& stream) {
-  Task task;
-  task.name = function;
-  task.payload = model;
-  task.run = &RunModel;
-  if (runtime::Checks(runtime::kCheckSync)) {
-    for (const Task& t : model->tasks) {
-      if (t.accesses) runtime::NoteAccesses(*stream, t.name, *t.accesses, &task);
+bool StepIsOpen(const void* payload) {
+  const auto* step = static_cast<const Step*>(payload);
+  return step->replay->failed || step->task->gate->open(step->task->payload.get());
+}
+
+Waited HelpStep(const void* payload, runtime::Deadline deadline, runtime::AtGates gates) {
+  const Task& task = *static_cast<const Step*>(payload)->task;
+  return task.gate->help(task.payload.get(), deadline, gates);
+}
+
+constexpr runtime::Gate kStepGate = {&StepIsOpen, nullptr}, kHelpedStepGate = {&StepIsOpen, &HelpStep};
+
+int QueueModel(const std::shared_ptr<Model>& model, const std::shared_ptr<Stream>& stream) {
+  auto replay = std::make_shared<Replay>();
+  replay->model = model;
+  for (const Task& t : model->tasks) replay->steps.push_back({replay.get(), &t});
+  std::vector<Task> tasks;
+  for (const Step& step : replay->steps) {
+    Task task = *step.task;
+    task.accesses = nullptr;
+    // A stream that captures takes the tasks as they are: the model that comes of it has runs of its own.
+    if (!stream->capture()) {
+      task.run = &RunStep;
+      task.payload = std::shared_ptr<const void>(replay, &step);
+      if (task.gate) task.gate = task.gate->help ? &kHelpedStepGate : &kStepGate;
     }
+    if (runtime::Checks(runtime::kCheckSync) && step.task->accesses) {
+      runtime::NoteAccesses(*stream, task.name, *step.task->accesses, &task);
+    }
+    tasks.push_back(std::move(task));
   }
-  stream->Push(std::move(task));
+  stream->PushAll(std::move(tasks));
   return ACL_SUCCESS;
 }
 
@@ -121,7 +156,7 @@ OPSNN_ACL_API aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream
   std::shared_ptr<Stream> s;
   if (int code = FindModel("aclmdlRIExecuteAsync", modelRI, &model)) return code;
   if (int code = FindStream("aclmdlRIExecuteAsync", stream, &s)) return code;
-  return QueueModel("aclmdlRIExecuteAsync", model, s);
+  return QueueModel(model, s);
 }
 
 OPSNN_ACL_API aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
@@ -138,7 +173,7 @@ OPSNN_ACL_API aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
     return Fail(kApi, ACL_ERROR_RT_STREAM_CAPTURED,
                 "the default stream captures, so the model could not run; aclmdlRIExecuteAsync records it");
   }
-  if (int code = QueueModel(kApi, model, s)) return code;
+  if (int code = QueueModel(model, s)) return code;
   runtime::Deadline deadline;
   if (timeout >= 0) deadline = runtime::Clock::now() + std::chrono::milliseconds(timeout);
   switch (s->Drain(deadline)) {
