@@ -38,6 +38,8 @@ class Splitter {
     split_.rest.outputs.clear();
     split_.rest.inputs.clear();
     split_.rest.defaults.clear();
+    // Sizes that values decide are those of one run: a declared one was taken from an example.
+    for (Declared& d : split_.rest.declared) std::fill(d.dims.begin(), d.dims.end(), kUnknownDim);
     for (size_t n = 0; n < g_.nodes.size(); ++n)
       if (open_[n] && !g_.nodes[n].dead) OPSNN_RETURN_IF_ERROR(AddOperands(g_.nodes[n]));
     for (ValueId v : g_.outputs) {
