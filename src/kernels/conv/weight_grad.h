@@ -6,6 +6,8 @@
 // tile holds some input channels times one or two output blocks of one tap. For a transposed convolution, its
 // input and output change places. Every sum goes through the pixels in runs whose lengths depend on the shape
 // alone, and the sums of runs are added in order: the same bits whatever the threads.
+// With few channels padding takes part as zeros, so that values of dy that are not finite reach the gradients
+// of kernel positions that meet padding there.
 #ifndef OPSNN_KERNELS_CONV_WEIGHT_GRAD_H_
 #define OPSNN_KERNELS_CONV_WEIGHT_GRAD_H_
 
