@@ -1,6 +1,7 @@
 #include "base/work_range.h"
 
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 namespace opsnn {
@@ -11,6 +12,7 @@ void ParallelOwned(int64_t n, FunctionRef<void(int64_t)> fn) {
     for (int64_t i = 0; i < n; ++i) fn(i);
     return;
   }
+  assert(n < int64_t{1} << 32);
   std::vector<WorkRange> ranges(static_cast<size_t>(threads));
   for (int64_t t = 0; t < threads; ++t)
     ranges[static_cast<size_t>(t)].Set(n * t / threads, n * (t + 1) / threads);

@@ -47,5 +47,33 @@ TEST(WorkRange, EveryIndexIsTakenOnce) {
   for (const std::atomic<int>& n : taken) ASSERT_EQ(n.load(), 1);
 }
 
+TEST(ParallelOwned, EveryIndexOnceWhateverTheThreads) {
+  for (int threads : {1, 2, 4, 9}) {
+    SetNumThreads(threads);
+    for (int64_t n : {0, 1, 3, 4, 100, 3000}) {
+      std::vector<std::atomic<int>> count(static_cast<size_t>(n));
+      ParallelOwned(n, [&](int64_t i) { count[static_cast<size_t>(i)].fetch_add(1); });
+      for (const std::atomic<int>& c : count) ASSERT_EQ(c.load(), 1) << threads << " threads, n " << n;
+    }
+  }
+  SetNumThreads(0);
+}
+
+TEST(ParallelOwned, NestedAndSideBySide) {
+  SetNumThreads(4);
+  std::atomic<int64_t> sum{0};
+  ParallelOwned(8, [&](int64_t i) { ParallelOwned(10, [&](int64_t k) { sum += i * k; }); });  // inline inside
+  EXPECT_EQ(sum.load(), 28 * 45);
+  std::vector<std::thread> callers;  // only one of them gets the pool
+  std::atomic<int64_t> calls{0};
+  for (int t = 0; t < 3; ++t)
+    callers.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) ParallelOwned(20, [&](int64_t) { ++calls; });
+    });
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(calls.load(), 3 * 50 * 20);
+  SetNumThreads(0);
+}
+
 }  // namespace
 }  // namespace opsnn

@@ -4,7 +4,7 @@
 // any model. The rest is a session of its own, whose inputs are what the head hands over. Those that sizes
 // depend on (the operands of a NonZero, a shape that was computed) are part of what it prepares for, like
 // shapes; in it they are constants, so that sizes behind them are known. The rest may have to be cut again.
-// docs/design/0002-sizes-from-values.md.
+// docs/design/0003-sizes-from-values.md.
 #ifndef OPSNN_GRAPH_STAGES_H_
 #define OPSNN_GRAPH_STAGES_H_
 

@@ -213,7 +213,8 @@ HWY_INLINE void NormRow(const RowArgs& a, const T* x, T* y, NextRow& next, float
   };
   // Sums that are finite have seen no NaN and no infinity; what overflows from finite factors is no NaN.
   constexpr bool kCares = std::is_same_v<T, BF16>;
-  if (kCares && a.finite_weights && std::isfinite(mean) && std::isfinite(hn::GetLane(rstd))) {
+  if (kCares && a.finite_weights && std::isfinite(mean) && std::isfinite(variance) &&
+      std::isfinite(hn::GetLane(rstd))) {
     WriteRow<kGamma, kBeta, kCares>(a, x, y, next, normal);
   } else {
     WriteRow<kGamma, kBeta, false>(a, x, y, next, normal);

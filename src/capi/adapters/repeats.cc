@@ -38,7 +38,12 @@ Result<Operand> SourcesOf(const Call& call, int64_t sources, int64_t total, OpCa
   // A mark where each source ends; the marks up to a place say how many have ended.
   const Operand zero = BroadcastView(ConstantInt(0), {total + 1}),
                 one = BroadcastView(ConstantInt(1), {sources});
-  OpCall mark = Along("ScatterElements", 0, {zero, ends, one}, marks);
+  // A negative count would move the end back to where another source stands: it is sent out of range instead.
+  const Operand negative = out->Temp(DType::kBool, {sources}), places = out->Temp(DType::kS64, {sources});
+  calls->push_back(CallOf("Less", {repeats, BroadcastView(ConstantInt(0), {sources})}, {negative}));
+  calls->push_back(
+      CallOf("Where", {negative, BroadcastView(ConstantInt(total + 1), {sources}), ends}, {places}));
+  OpCall mark = Along("ScatterElements", 0, {zero, places, one}, marks);
   mark.attrs.Set("reduction", std::string("add"));
   calls->push_back(std::move(mark));
   const Operand ended = out->Temp(DType::kS64, {total + 1});

@@ -77,6 +77,9 @@ TEST_F(Repeats, InterleaveAndItsGradient) {
   EXPECT_NE(CALL(aclnnRepeatInterleave, x, counts, 4, y), 0);
   counts.Set({3, 2});
   EXPECT_NE(CALL(aclnnRepeatInterleave, x, counts, 4, y), 0);
+  counts.Set({-1, 4, 1});  // adds up, and is none the better for it
+  EXPECT_NE(CALL(aclnnRepeatInterleave, x, counts, 4, y), 0);
+  EXPECT_NE(std::string(aclGetRecentErrMsg()).find("repeats"), std::string::npos) << aclGetRecentErrMsg();
 }
 
 TEST_F(Repeats, MaskedScatter) {

@@ -8,9 +8,9 @@
 // x = 0 outside the image, c running over the channels of o's group, r an optional residual of y's
 // shape. Transposed: y[n,o,iy*sh - pt + ky*dh, ix*sw - pl + kx*dw] sums w[c,o,ky,kx] * x[n,c,iy,ix]. A plan
 // is made once per shape and holds no data; weights are packed by PackWeights into a buffer that belongs to
-// the caller. Padding lanes of a blocked input's last channel block are never read; those of the output are
-// unspecified. Every result is summed in one fixed order (kz, then channel block, then ky, kx, then channel),
-// whatever the threads.
+// the caller. Padding lanes of a blocked input's last channel block have no influence; those of the output
+// are unspecified. Every result is summed in one fixed order (kz, then channel block, then ky, kx, then
+// channel; Winograd sums its points over the channels), whatever the threads.
 #ifndef OPSNN_KERNELS_CONV_CONV_H_
 #define OPSNN_KERNELS_CONV_CONV_H_
 

@@ -192,6 +192,41 @@ TEST(Winograd, ChunksOfColumnsAndOfManyRows) {
   Check({Shape(3, 130, 9, 9, 140, 1, 4), true, true, false, RegAct::kRelu}, rng);    // streamed weights
 }
 
+// NCHW results, whose rows are converted behind the tiles: in chunks of whole tile rows and of columns.
+TEST(Winograd, NchwOutput) {
+  Rng rng;
+  for (const int64_t width : {17, 4000}) {
+    const ConvShape blocked = Shape(2, 16, 6, width, 20, 1, 4);
+    ConvShape plain = blocked;
+    plain.y_blocked = false;
+    Blocked x(2, 16, 6, width), residual(2, 20, 6, width), y(2, 20, 6, width);
+    x.Fill(rng);
+    std::vector<float> w(static_cast<size_t>(20 * 16 * 9)), bias(20);
+    for (float& v : w) v = static_cast<float>(rng.Real(-1, 1));
+    for (float& v : bias) v = static_cast<float>(rng.Real(-1, 1));
+    const Case c{blocked, true, false, false, RegAct::kRelu};
+    RunWith(PlanConv(blocked), c, x, residual, w, bias, &y);
+    const ConvPlan plan = PlanConv(plain);
+    std::vector<float> packed(static_cast<size_t>(plan.packed_floats));
+    PackWeights(plan, w.data(), packed.data());
+    AlignedBuffer workspace(plan.workspace_bytes);
+    std::vector<float> got(static_cast<size_t>(2 * 20 * 6 * width) + 2, kGuardValue);
+    ConvArgs a;
+    a.x = x.ptr(), a.weights = packed.data(), a.y = got.data() + 1, a.workspace = workspace.data();
+    a.epilogue.bias = bias.data();
+    a.epilogue.act = RegAct::kRelu;
+    RunConv(plan, a);
+    EXPECT_EQ(got.front(), kGuardValue);
+    EXPECT_EQ(got.back(), kGuardValue);
+    for (int64_t n = 0, i = 1; n < 2; ++n)
+      for (int64_t o = 0; o < 20; ++o)
+        for (int64_t oy = 0; oy < 6; ++oy)
+          for (int64_t ox = 0; ox < width; ++ox, ++i)
+            ASSERT_EQ(got[static_cast<size_t>(i)], y.At(n, o, oy, ox))
+                << n << " " << o << " " << oy << " " << ox;
+  }
+}
+
 // Values that are not finite reach the outputs whose window covers them, and no others of the tile.
 TEST(Winograd, NotFiniteStaysInItsWindow) {
   Rng rng;
