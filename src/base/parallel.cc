@@ -10,8 +10,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/cpu_count.h"
 #include "base/knobs.h"
@@ -72,8 +74,11 @@ int64_t RoomForWorkers(size_t stack_bytes) {
 
 class InsideScope {
  public:
-  InsideScope() { tls_inside = true; }
-  ~InsideScope() { tls_inside = false; }
+  InsideScope() : outer_(tls_inside) { tls_inside = true; }
+  ~InsideScope() { tls_inside = outer_; }
+
+ private:
+  const bool outer_;
 };
 
 // One job at a time. `gate_` names the job and admits workers: number of the job in the upper half, then an
@@ -99,7 +104,10 @@ class Pool {
     Work(fn, 0);
     const uint32_t entered = Entered(gate_.fetch_and(~kOpen));
     AwaitWorkers(entered);
+    const std::exception_ptr failure = std::exchange(failure_, nullptr);
+    failed_.store(false, std::memory_order_relaxed);
     busy_.store(false, std::memory_order_release);
+    if (failure) std::rethrow_exception(failure);  // out of memory: an error of the call, not of the process
     return true;
   }
 
@@ -154,8 +162,13 @@ class Pool {
 
   void Work(FunctionRef<void(int64_t, int)> fn, int worker) {
     InsideScope inside;
-    for (int64_t i; (i = next_.fetch_add(grain_, std::memory_order_relaxed)) < n_;)
-      for (const int64_t end = std::min(i + grain_, n_); i < end; ++i) fn(i, worker);
+    try {
+      for (int64_t i; (i = next_.fetch_add(grain_, std::memory_order_relaxed)) < n_;)
+        for (const int64_t end = std::min(i + grain_, n_); i < end; ++i) fn(i, worker);
+    } catch (...) {
+      if (!failed_.exchange(true, std::memory_order_acq_rel)) failure_ = std::current_exception();
+      next_.store(n_, std::memory_order_relaxed);  // the rest need not be done
+    }
   }
 
   void AwaitWorkers(uint32_t entered) {
@@ -228,6 +241,8 @@ class Pool {
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<uint32_t> left_{0};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_;    // of whoever set failed_; read when all have left
   std::atomic<int> sleepers_{0};  // changed under mutex_
   int wakeups_ = 0;               // sleepers taken off the count and not up yet; guarded by mutex_
   std::mutex mutex_;
@@ -287,10 +302,8 @@ void ParallelFor(int64_t n, FunctionRef<void(int64_t, int)> fn) {
     const int threads = ThreadsAvailable();
     if (threads > 1 && ThePool().TryRun(n, threads, fn)) return;
   }
-  const bool outer = tls_inside;
-  tls_inside = true;
+  const InsideScope inside;
   for (int64_t i = 0; i < n; ++i) fn(i, 0);
-  tls_inside = outer;
 }
 
 }  // namespace opsnn

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
@@ -27,6 +28,21 @@ class ParallelTest : public ::testing::Test {
   void SetUp() override { SetNumThreads(4); }
   void TearDown() override { SetNumThreads(0); }
 };
+
+// Bodies should not throw; where memory runs out in one, the caller hears of it and the pool goes on.
+TEST_F(ParallelTest, WhatABodyThrowsReachesTheCaller) {
+  for (int round = 0; round < 20; ++round) {
+    const int64_t bad = round * 37 % 500;
+    EXPECT_THROW(ParallelFor(500,
+                             [&](int64_t i, int) {
+                               if (i == bad) throw std::bad_alloc();
+                             }),
+                 std::bad_alloc);
+    std::atomic<int> count{0};
+    ParallelFor(500, [&](int64_t, int) { ++count; });
+    EXPECT_EQ(count.load(), 500);
+  }
+}
 
 TEST_F(ParallelTest, EveryIndexOnce) {
   for (int64_t n : {0, 1, 2, 3, 7, 64, 1000, 20000}) {

@@ -70,6 +70,7 @@ const char* WinogradRefusal(const ConvShape& s) {
   if (s.sh != 1 || s.sw != 1) return "stride above 1";
   if (s.dh != 1 || s.dw != 1) return "dilation above 1";
   if (s.groups != 1) return "groups";
+  if (!s.flat()) return "more than one slice";
   return nullptr;
 }
 
