@@ -209,6 +209,42 @@ TEST_F(NotifyTest, ModelsRecordAndWait) {
   EXPECT_EQ(aclmdlRIDestroy(model), 0);
 }
 
+// What a model waited for in vain is not used: the rest of that run does nothing.
+TEST_F(NotifyTest, ARunThatWaitsTooLongStops) {
+  ASSERT_EQ(aclmdlRICaptureBegin(stream_, ACL_MODEL_RI_CAPTURE_MODE_RELAXED), 0);
+  ASSERT_EQ(aclrtWaitAndResetNotify(notify_, stream_, 1), 0);
+  QueueMark(stream_);
+  aclmdlRI model = nullptr;
+  ASSERT_EQ(aclmdlRICaptureEnd(stream_, &model), 0);
+  ASSERT_EQ(aclmdlRIExecuteAsync(model, other_), 0);
+  ExpectRefused(aclrtSynchronizeStream(other_), 361001, {"aclrtWaitAndResetNotify", "1000 ms"});
+  EXPECT_EQ(mark(), 0);
+  ASSERT_EQ(aclrtRecordNotify(notify_, stream_), 0);  // the next run is a run of its own
+  ASSERT_EQ(aclmdlRIExecuteAsync(model, other_), 0);
+  EXPECT_EQ(aclrtSynchronizeStream(other_), 0);
+  EXPECT_EQ(mark(), 1);
+  EXPECT_EQ(aclmdlRIDestroy(model), 0);
+}
+
+// A stream that has failed already and then is told to stop on failures does nothing of what is queued.
+TEST_F(NotifyTest, StoppingOnAFailureThatWas) {
+  void* unwritten = nullptr;
+  ASSERT_EQ(aclrtMalloc(&unwritten, 64, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+  std::memset(unwritten, 0, 64);
+  ASSERT_EQ(aclrtMemcpyAsyncWithDesc(unwritten, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, other_), 0);  // fails
+  ASSERT_EQ(aclrtWaitAndResetNotify(notify_, other_, 0), 0);
+  QueueMark(other_);
+  EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(other_, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  ASSERT_EQ(aclrtSetStreamFailureMode(other_, ACL_STOP_ON_FAILURE), 0);
+  QueueMark(other_);
+  EXPECT_NE(aclrtSynchronizeStream(other_), 0);
+  ASSERT_EQ(aclrtRecordNotify(notify_, stream_), 0);
+  ASSERT_EQ(aclrtSynchronizeStream(stream_), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(mark(), 0);
+  EXPECT_EQ(aclrtFree(unwritten), 0);
+}
+
 TEST_F(NotifyTest, TheCheckerKnowsTheOrder) {
   runtime::TakeFindings();
   runtime::check_modes = runtime::kCheckSync;

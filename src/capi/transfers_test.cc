@@ -1,6 +1,7 @@
 // Copies in batches, by descriptor and with offsets; reductions; registered and shared memory.
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -117,6 +118,17 @@ TEST_F(TransferTest, Reductions) {
   ASSERT_EQ(aclrtReduceAsync(x, y, 32, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, stream_, nullptr), 0);
   ASSERT_EQ(aclrtSynchronizeStream(stream_), 0);
   for (int i = 0; i < 8; ++i) EXPECT_EQ(x[i], static_cast<float>(std::max(i, 4) + 4));
+  for (int swapped = 0; swapped < 2; ++swapped) {  // NaN on either side
+    x[0] = swapped ? 1.0f : NAN, y[0] = swapped ? NAN : 1.0f;
+    x[1] = -INFINITY, y[1] = INFINITY;
+    ASSERT_EQ(aclrtReduceAsync(x, y, 8,
+                               swapped ? ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX : ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN,
+                               ACL_FLOAT, stream_, nullptr),
+              0);
+    ASSERT_EQ(aclrtSynchronizeStream(stream_), 0);
+    EXPECT_TRUE(std::isnan(x[0]));
+    EXPECT_EQ(x[1], swapped ? INFINITY : -INFINITY);
+  }
   auto *p = static_cast<int8_t*>(a_), *q = static_cast<int8_t*>(b_);
   p[0] = 100, q[0] = 100, p[1] = -3, q[1] = 2;
   ASSERT_EQ(aclrtReduceAsync(p, q, 2, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT8, stream_, nullptr), 0);

@@ -203,7 +203,11 @@ void Stream::RunFront(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   ++task_depth;
   try {
-    if (status.ok() && task.run) status = task.run(task.payload.get());
+    if (!status.ok()) {
+      if (task.late) task.late(task.payload.get());
+    } else if (task.run) {
+      status = task.run(task.payload.get());
+    }
   } catch (...) {
     status = CaughtStatus().WithContext(task.name);
   }
@@ -262,6 +266,10 @@ Status Stream::TakeError() {
 void Stream::StopOnFailure() {
   std::lock_guard lock(mutex_);
   stop_on_failure_ = true;
+  if (error_.ok()) return;
+  queue_.clear();                       // of a stream that has failed already
+  if (!running_) completed_ = pushed_;  // else when that ends
+  changed_->notify_all();
 }
 
 bool Stream::stops_on_failure() const {
@@ -364,7 +372,8 @@ bool AbortAllStreams(int device, Deadline deadline) {
   const auto streams = StreamsOf(device);
   for (const auto& s : streams) s->Abort();
   for (const auto& s : streams) {
-    if (s->Drain(deadline) == Stream::Wait::kTimeout) return false;
+    // What others queue meanwhile may wait for ever: that is not waited for.
+    if (s->Drain(deadline, AtGates::kGiveUp) == Stream::Wait::kTimeout) return false;
   }
   return true;
 }

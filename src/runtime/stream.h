@@ -53,6 +53,8 @@ struct Task {
   const char* name = "";
   const Gate* gate = nullptr;
   std::chrono::milliseconds timeout{0};  // how long the gate may stay closed; 0: for ever
+  // Told instead of `run` where the gate did not open in time; null: nobody.
+  void (*late)(const void* payload) = nullptr;
   // What it touches, kept while it is recorded; null where the checker is off.
   std::shared_ptr<const std::vector<MemoryAccess>> accesses;
 };

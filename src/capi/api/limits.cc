@@ -76,7 +76,7 @@ CoreLimits& Limits() {
 thread_local int chosen_stream = -1;
 
 int64_t Field(device::Field f) {
-  static const auto profile = device::FindProfile(GetKnobs().profile);
+  const auto profile = device::FindProfile(GetKnobs().profile);
   return profile.ok() ? static_cast<int64_t>((*profile)[f]) : 0;
 }
 // What the chosen profile has; the host's cores are both.

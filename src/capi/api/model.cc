@@ -60,6 +60,8 @@ Status RunStep(const void* payload) {
   return status;
 }
 
+void StepIsLate(const void* payload) { static_cast<const Step*>(payload)->replay->failed = true; }
+
 bool StepIsOpen(const void* payload) {
   const auto* step = static_cast<const Step*>(payload);
   return step->replay->failed || step->task->gate->open(step->task->payload.get());
@@ -83,6 +85,7 @@ int QueueModel(const std::shared_ptr<Model>& model, const std::shared_ptr<Stream
     // A stream that captures takes the tasks as they are: the model that comes of it has runs of its own.
     if (!stream->capture()) {
       task.run = &RunStep;
+      task.late = &StepIsLate;
       task.payload = std::shared_ptr<const void>(replay, &step);
       if (task.gate) task.gate = task.gate->help ? &kHelpedStepGate : &kStepGate;
     }

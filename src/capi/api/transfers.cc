@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -168,9 +169,9 @@ Status Reduce(const void* payload) {
     // once.
     const double a = ReadElement(at, r.dtype),
                  b = ReadElement(r.from + static_cast<size_t>(i) * bytes, r.dtype);
-    const double result = r.kind == ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM   ? a + b
-                          : r.kind == ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX ? std::max(a, b)
-                                                                       : std::min(a, b);
+    double result = a + b;  // a NaN on either side stays one, of the larger and of the smaller as well
+    if (r.kind != ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM && !std::isnan(a) && !std::isnan(b))
+      result = r.kind == ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX ? std::max(a, b) : std::min(a, b);
     WriteElement(at, r.dtype, result);
   }
   return OkStatus();
