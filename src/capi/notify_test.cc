@@ -261,6 +261,20 @@ TEST_F(NotifyTest, TheCheckerKnowsTheOrder) {
   ASSERT_EQ(aclrtRecordNotify(notify_, stream_), 0);
   EXPECT_TRUE(runtime::TakeFindings().empty());
   ASSERT_EQ(aclrtSynchronizeDevice(), 0);
+  // Nor of what follows a wait in a model.
+  ASSERT_EQ(aclmdlRICaptureBegin(other_, ACL_MODEL_RI_CAPTURE_MODE_RELAXED), 0);
+  ASSERT_EQ(aclrtWaitAndResetNotify(notify_, other_, 0), 0);
+  QueueMark(other_);
+  aclmdlRI waits = nullptr;
+  ASSERT_EQ(aclmdlRICaptureEnd(other_, &waits), 0);
+  for (int run = 0; run < 2; ++run) {
+    ASSERT_EQ(aclmdlRIExecuteAsync(waits, other_), 0);
+    QueueMark(stream_);
+    ASSERT_EQ(aclrtRecordNotify(notify_, stream_), 0);
+    EXPECT_TRUE(runtime::TakeFindings().empty());
+    ASSERT_EQ(aclrtSynchronizeDevice(), 0);
+  }
+  EXPECT_EQ(aclmdlRIDestroy(waits), 0);
   QueueMark(stream_);
   QueueMark(other_);
   EXPECT_EQ(runtime::TakeFindings().size(), 1u);

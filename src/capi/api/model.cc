@@ -89,6 +89,10 @@ int QueueModel(const std::shared_ptr<Model>& model, const std::shared_ptr<Stream
       task.payload = std::shared_ptr<const void>(replay, &step);
       if (task.gate) task.gate = task.gate->help ? &kHelpedStepGate : &kStepGate;
     }
+    // What a recorded wait waits for is another one in each run: the checker takes it for whatever was
+    // queued.
+    if (runtime::Checks(runtime::kCheckSync) && step.task->gate && !stream->capture())
+      runtime::NoteUnknownOrder(stream->id());
     if (runtime::Checks(runtime::kCheckSync) && step.task->accesses) {
       runtime::NoteAccesses(*stream, task.name, *step.task->accesses, &task);
     }
