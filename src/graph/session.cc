@@ -184,6 +184,8 @@ Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
   OPSNN_ASSIGN_OR_RETURN(made->rest, Create(std::move(split.rest), options));
   made->rest->decisive_ = std::move(split.decisive);
   made->rest->values_matter_ = true;
+  made->rest->packs_ = packs_;  // its weights are those of this model, whatever sizes it was cut for
+  made->rest->arenas_ = arenas_;
   made->handed = std::move(split.handed);
   made->from_head = std::move(split.from_head);
   *stage = std::move(made);
@@ -199,7 +201,7 @@ Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& pro
   c.fusion = options_.fusion;
   c.policy = options_.policy;
   c.profile = &profile;
-  c.packs = const_cast<WeightPacks*>(&packs_);  // a cache with its own lock
+  c.packs = packs_.get();
   OPSNN_RETURN_IF_ERROR(RunPasses(PreparePasses(), options_.passes_off, g, c, stats));
   return g;
 }
@@ -246,10 +248,11 @@ Result<Session::Form> Session::PrepareFor(const Key& key, bool may_cut) {
   Form form;
   OPSNN_ASSIGN_OR_RETURN(Graph g,
                          Optimise(key, device::HostProfile(), &stats, may_cut ? &form.stage : nullptr));
-  OPSNN_ASSIGN_OR_RETURN(form.prepared, Prepared::Make(std::move(g), &packs_, std::move(stats), arenas_));
+  OPSNN_ASSIGN_OR_RETURN(form.prepared,
+                         Prepared::Make(std::move(g), packs_.get(), std::move(stats), arenas_));
   if (VerboseHas("graph")) PrintPrepared(*form.prepared);
   form = Keep(key, std::move(form));
-  packs_.Trim(options_.idle_pack_bytes);
+  packs_->Trim(options_.idle_pack_bytes);
   return form;
 }
 

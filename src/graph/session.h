@@ -104,11 +104,11 @@ class Session {
   const Graph& loaded() const { return loaded_; }      // after the passes of loading
   const std::vector<PassStat>& load_stats() const { return load_stats_; }
   const SessionOptions& options() const { return options_; }
-  size_t weight_bytes() const { return packs_.stats().bytes; }  // packed weights held now
-  CacheStats form_stats() const;                                // prepared forms
-  CacheStats pack_stats() const { return packs_.stats(); }      // packed weights
-  size_t arena_bytes() const { return arenas_->bytes(); }       // memory for activations, between runs
-  size_t constant_bytes() const;                                // constants of the loaded graph
+  size_t weight_bytes() const { return packs_->stats().bytes; }  // packed weights held now
+  CacheStats form_stats() const;                                 // prepared forms
+  CacheStats pack_stats() const { return packs_->stats(); }      // packed weights
+  size_t arena_bytes() const { return arenas_->bytes(); }        // memory for activations, between runs
+  size_t constant_bytes() const;                                 // constants of the loaded graph
 
  private:
   Session(Graph imported, SessionOptions options)
@@ -146,7 +146,8 @@ class Session {
   Graph imported_, loaded_;
   SessionOptions options_;
   std::vector<PassStat> load_stats_;
-  WeightPacks packs_;
+  std::shared_ptr<WeightPacks> packs_ =
+      std::make_shared<WeightPacks>();  // of the session and of its later stages
   std::shared_ptr<ArenaPool> arenas_;
   std::unordered_set<const HostTensor*> shared_constants_;  // of loaded_: they cost a prepared form nothing
 
