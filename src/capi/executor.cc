@@ -176,6 +176,19 @@ Status CheckAddress(const OpsnnFunction& function, const char* argument, const v
                          function.api, argument, address);
 }
 
+// Memory of the runtime must hold what the call writes there, whatever workspaceSize says.
+Status CheckWorkspace(const OpsnnFunction& function, const void* workspace, size_t needed) {
+  const auto block = runtime::FindBlock(workspace);
+  if (!block) return OkStatus();
+  const size_t left = block->bytes - static_cast<size_t>(static_cast<const char*>(workspace) -
+                                                         static_cast<const char*>(block->base));
+  if (left >= needed) return OkStatus();
+  return InvalidArgument(
+      "%s: workspace at %p has %zu bytes left in its block of %zu; allowed: at least %zu, as "
+      "phase one said",
+      function.api, workspace, left, block->bytes, needed);
+}
+
 Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspace, uint64_t workspace_size,
                  aclrtStream stream) {
   if (e.function != &function) {
@@ -216,6 +229,7 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
   }
   if (e.plan->workspace_bytes) {
     OPSNN_RETURN_IF_ERROR(CheckAddress(function, "workspace", workspace));
+    OPSNN_RETURN_IF_ERROR(CheckWorkspace(function, workspace, e.plan->workspace_bytes));
     const auto at = reinterpret_cast<uintptr_t>(workspace);
     queued->workspace = reinterpret_cast<char*>(RoundUp(at, kAlignment));
   }

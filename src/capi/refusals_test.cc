@@ -44,6 +44,29 @@ TEST_F(ApiTest, NullArguments) {
                 {"aclnnRelu", "executor is null"});
 }
 
+// The workspace must fit its block, whatever size the caller tells.
+TEST_F(ApiTest, WorkspacesThatTheirBlockCannotHold) {
+  ApiTensor x(DType::kF32, {1, 16, 8, 8}), w(DType::kF32, {16, 16, 3, 3}), y(DType::kF32, {1, 16, 8, 8});
+  ApiInts ones({1, 1}), zeros({0, 0});
+  for (const size_t missing : {size_t{0}, size_t{4096}}) {
+    ASSERT_EQ(aclnnConvolutionGetWorkspaceSize(x, w, nullptr, ones, ones, ones, false, zeros, 1, y, 0,
+                                               &workspace_size_, &executor_),
+              0);
+    ASSERT_GT(workspace_size_, missing + 64);
+    void* block = nullptr;
+    ASSERT_EQ(aclrtMalloc(&block, workspace_size_ - missing, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    const int code = aclnnConvolution(block, workspace_size_, executor_, stream_);
+    if (missing == 0) {
+      EXPECT_EQ(code, 0) << aclGetRecentErrMsg();
+    } else {
+      ExpectRefused(code, kInvalid,
+                    {"aclnnConvolution", "workspace", std::to_string(workspace_size_ - missing)});
+    }
+    EXPECT_EQ(aclrtSynchronizeStream(stream_), 0);
+    EXPECT_EQ(aclrtFree(block), 0);
+  }
+}
+
 TEST_F(ApiTest, DeadAndForeignHandles) {
   ApiTensor y(DType::kF32, {2});
   ApiScalar one(1.0f);
