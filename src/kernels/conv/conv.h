@@ -95,6 +95,7 @@ struct ConvPlan {
   int64_t packed_floats = 0;
   size_t workspace_bytes = 0;
   int64_t x_offset = 0, y_offset = 0;  // in floats: blocked copies inside the workspace
+  int64_t magnitudes_offset = 0;       // Winograd: what decides which tiles are plain sums
 
   std::string Describe() const;  // "direct 3x3 s1, 2 blocks x 14 pixels, avx512"
 };

@@ -247,6 +247,7 @@ ConvPlan PlanConv(const ConvShape& given) {
     p.x_offset = reserve(shape.n * CeilDiv(shape.c, kC0) * kC0 * shape.plane());
   }
   if (!shape.y_blocked) p.y_offset = reserve(shape.n * out_blocks * kC0 * shape.out_plane());
+  if (p.variant == Variant::kWinograd) p.magnitudes_offset = reserve(WinogradMagnitudeFloats(shape));
   p.workspace_bytes = static_cast<size_t>(floats) * sizeof(float);
   return p;
 }

@@ -49,6 +49,8 @@ class WinogradRun {
                 int64_t last) const;  // of (point, group), points outermost
   void Out(const Chunk& chunk, int64_t block) const;
   void FinishTileRows(int64_t begin, int64_t end, int64_t block) const;
+  void FindPlainTiles();
+  bool SpansTooMuch(int64_t row, int64_t t) const;
   const TileKernel& KernelFor(int blocks, int64_t pixels) const;
 
   const ConvPlan& plan_;
@@ -62,6 +64,8 @@ class WinogradRun {
   const int64_t tiles_h_ = CeilDiv(s_.oh, m_), tiles_w_ = CeilDiv(s_.ow, m_);
   int64_t chunk_rows_ = 1, chunk_cols_ = 1;
   std::vector<Segment> segments_;
+  const float* magnitudes_ = nullptr;     // [image][pixel]: largest |x| over the channels
+  const uint8_t* plain_tiles_ = nullptr;  // [tile row of all images][tile]
 };
 
 // The smallest register tile of neighbouring pixels that holds `pixels`, else the largest.
@@ -133,48 +137,26 @@ void WinogradRun::Multiply(const Chunk& chunk, int64_t first, int64_t last) cons
 
 void WinogradRun::Out(const Chunk& chunk, int64_t block) const {
   const int64_t tiles = ChunkTiles();
-  struct Again {
-    const WinogradRun* run;
-    int64_t image, block, oy, ox;
-    int rows, cols;
-  } again;
-  again.run = this;
-  again.block = block;
   WinogradOutput out;
   out.point_stride = blocks_ * tiles * kC0;
   out.v = chunk.m + block * tiles * kC0;
   out.bias = ops_.bias ? ops_.bias + block * kC0 : nullptr;
   out.row_stride = s_.ow * kC0;
   out.post = &post_;
-  out.context = &again;
-  out.again = [](const void* context, float* plain) {
-    const auto& a = *static_cast<const Again*>(context);
-    const ConvShape& s = a.run->s_;
-    const float* const weights = a.run->args_.weights + a.run->plan_.packed_floats -
-                                 (a.run->blocks_ - a.block) * kC0 * s.c * kWinogradTaps;
-    for (int r = 0; r < a.rows; ++r)
-      for (int c = 0; c < a.cols; ++c) {
-        float* const sum = plain + (r * a.run->m_ + c) * kC0;
-        std::fill_n(sum, kC0, 0.0f);
-        for (int64_t ic = 0; ic < s.c; ++ic)
-          for (int tap = 0; tap < kWinogradTaps; ++tap) {
-            const int64_t y = a.oy + r + tap / 3 - s.pt, x = a.ox + c + tap % 3 - s.pl;
-            if (y < 0 || y >= s.h || x < 0 || x >= s.w) continue;
-            const int64_t plane = (a.image * a.run->in_blocks_ + ic / kC0) * s.h * s.w;
-            const float value = a.run->ops_.x[(plane + y * s.w + x) * kC0 + ic % kC0];
-            const float* w = weights + (ic * kWinogradTaps + tap) * kC0;
-            for (int l = 0; l < kC0; ++l) sum[l] += w[l] * value;
-          }
-      }
-  };
+  out.sums.plane = s_.h * s_.w * kC0;
+  out.sums.channels = s_.c, out.sums.h = s_.h, out.sums.w = s_.w;
+  out.sums.weights = args_.weights + plan_.packed_floats - (blocks_ - block) * kC0 * s_.c * kWinogradTaps;
   for (int64_t row = chunk.begin; row < chunk.end; ++row) {
-    again.image = row / tiles_h_;
-    again.oy = row % tiles_h_ * m_;
-    again.rows = out.rows = static_cast<int>(std::min<int64_t>(m_, s_.oh - again.oy));
+    const int64_t image = row / tiles_h_, oy = row % tiles_h_ * m_;
+    out.rows = static_cast<int>(std::min<int64_t>(m_, s_.oh - oy));
+    out.sums.x = ops_.x + image * in_blocks_ * out.sums.plane;
+    out.sums.top = oy - s_.pt;
     for (int64_t t = chunk.left; t < chunk.right; ++t, out.v += kC0) {
-      again.ox = t * m_;
-      again.cols = out.cols = static_cast<int>(std::min<int64_t>(m_, s_.ow - again.ox));
-      const int64_t at = (((again.image * blocks_ + block) * s_.oh + again.oy) * s_.ow + again.ox) * kC0;
+      const int64_t ox = t * m_;
+      out.cols = static_cast<int>(std::min<int64_t>(m_, s_.ow - ox));
+      out.sums.left = ox - s_.pl;
+      out.plain = plain_tiles_[row * tiles_w_ + t] != 0;
+      const int64_t at = (((image * blocks_ + block) * s_.oh + oy) * s_.ow + ox) * kC0;
       out.y = ops_.y + at;
       out.residual = args_.residual ? args_.residual + at : nullptr;
       TransformOutput(m_, out);
@@ -194,7 +176,48 @@ void WinogradRun::FinishTileRows(int64_t begin, int64_t end, int64_t block) cons
   }
 }
 
+// Does an output of this tile see only values far below the tile's largest?
+bool WinogradRun::SpansTooMuch(int64_t row, int64_t t) const {
+  const float* const image = magnitudes_ + row / tiles_h_ * s_.h * s_.w;
+  const int64_t top = row % tiles_h_ * m_ - s_.pt, left = t * m_ - s_.pl;
+  float at[36], across[36], most = 0;  // of the pixels, and of three neighbours in a row
+  for (int r = 0; r < n_; ++r)
+    for (int c = 0; c < n_; ++c) {
+      const int64_t y = top + r, x = left + c;
+      const bool inside = y >= 0 && y < s_.h && x >= 0 && x < s_.w;
+      at[r * n_ + c] = inside ? image[y * s_.w + x] : 0.0f;
+      most = std::max(most, at[r * n_ + c]);
+    }
+  const float least = most / kWinogradRange;
+  for (int r = 0; r < n_; ++r)
+    for (int c = 0; c < m_; ++c)
+      across[r * n_ + c] = std::max({at[r * n_ + c], at[r * n_ + c + 1], at[r * n_ + c + 2]});
+  const int64_t rows = std::min<int64_t>(m_, s_.oh - row % tiles_h_ * m_),
+                cols = std::min<int64_t>(m_, s_.ow - t * m_);
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < cols; ++c)
+      if (std::max({across[r * n_ + c], across[(r + 1) * n_ + c], across[(r + 2) * n_ + c]}) < least)
+        return true;
+  return false;
+}
+
+void WinogradRun::FindPlainTiles() {
+  auto* const memory = static_cast<float*>(args_.workspace) + plan_.magnitudes_offset;
+  magnitudes_ = memory;
+  auto* const plain = reinterpret_cast<uint8_t*>(memory + s_.n * s_.h * s_.w);
+  plain_tiles_ = plain;
+  ParallelOwned(s_.n * s_.h, [&](int64_t row) {
+    const int64_t plane = s_.h * s_.w * kC0;
+    PixelMagnitudes(ops_.x + row / s_.h * in_blocks_ * plane + row % s_.h * s_.w * kC0, plane, s_.c, s_.w,
+                    memory + row * s_.w);
+  });
+  ParallelOwned(s_.n * tiles_h_, [&](int64_t row) {
+    for (int64_t t = 0; t < tiles_w_; ++t) plain[row * tiles_w_ + t] = SpansTooMuch(row, t);
+  });
+}
+
 void WinogradRun::Run() {
+  FindPlainTiles();
   const int64_t rows = s_.n * tiles_h_, per_row = CeilDiv(tiles_w_, chunk_cols_);
   const int64_t chunks = CeilDiv(rows, chunk_rows_) * per_row;
   const int64_t work = points_ * static_cast<int64_t>(plan_.oc_groups.size());

@@ -8,9 +8,10 @@
 // are exact in binary and chosen for their error: about 1.8 times that of the direct sum (root mean square,
 // 128 channels; with the usual points 1 and 2 it is 3.5; m = 2 gives 0.6). A Winograd output
 // carries rounding of its whole tile, so its error is relative to the largest values there, not to its own
-// terms: kernel users state the bound through WinogradGrowth. Tiles with a result that is not finite are
-// computed again as plain sums, so infinities and NaN reach the outputs whose window covers them and no
-// others.
+// terms: kernel users state the bound through WinogradGrowth. So two kinds of tiles are computed as plain
+// sums: those in which an output sees values kWinogradRange times smaller than the tile's largest (one bright
+// pixel in the dark, or nothing but padding), and those with a result that is not finite, so that infinities
+// and NaN reach the outputs whose window covers them and no others.
 //
 // Lavin, Gray: Fast Algorithms for Convolutional Neural Networks, 2015 (the algorithm); Toom, Cook (the
 // matrices for given points).
@@ -24,6 +25,7 @@
 namespace opsnn::conv {
 
 inline constexpr int kWinogradTaps = 9;
+inline constexpr float kWinogradRange = 256;
 
 // Why Winograd cannot compute this shape; null if it can.
 const char* WinogradRefusal(const ConvShape& s);
@@ -38,6 +40,8 @@ WinogradMatrices MatricesOf(int m);
 
 // Lays out oc_groups' weights: one run per point, then the plain weights for tiles that are computed again.
 void LayOutWinograd(ConvPlan* plan);
+// Floats of workspace for the magnitudes of pixels and a byte for each tile.
+int64_t WinogradMagnitudeFloats(const ConvShape& s);
 void PackWinograd(const ConvPlan& plan, const float* w, float* packed);
 void RunWinograd(const ConvPlan& plan, const ConvArgs& args);
 
@@ -47,6 +51,9 @@ inline int64_t WinogradChunkBytes(int64_t weight_bytes) {
   constexpr int64_t kResidentWeights = 1 << 20, kInL2 = 640 << 10, kLeast = 2 << 20, kMost = 16 << 20;
   return weight_bytes <= kResidentWeights ? kInL2 : std::clamp(weight_bytes / 4, kLeast, kMost);
 }
+
+// out[p] = largest |x| over the channels at pixel p of a row; x as in WinogradPlain.
+void PixelMagnitudes(const float* x, int64_t plane, int64_t channels, int64_t pixels, float* out);
 
 // ---- one tile and one block of channels (winograd_transform.cc)
 
@@ -59,6 +66,15 @@ struct WinogradInput {
 };
 void TransformInput(int m, const WinogradInput& in);
 
+// What the plain sums of one tile need: x and weights from the first input channel on.
+struct WinogradPlain {
+  const float* x = nullptr;  // pixel (0, 0) of the image, in its first block
+  int64_t plane = 0;         // floats between its blocks
+  int64_t channels = 0, h = 0, w = 0;
+  int64_t top = 0, left = 0;       // of the tile in the image; may lie outside
+  const float* weights = nullptr;  // [channel][tap][kC0]
+};
+
 struct WinogradOutput {
   const float* v = nullptr;  // point 0 of the tile
   int64_t point_stride = 0;
@@ -68,9 +84,9 @@ struct WinogradOutput {
   int64_t row_stride = 0;           // floats between rows of y
   int rows = 0, cols = 0;           // stored, at most m
   const Post* post = nullptr;
-  // The same outputs as plain sums, where a result is not finite: rows of `plain`, kC0 floats per pixel.
-  void (*again)(const void* context, float* plain) = nullptr;
-  const void* context = nullptr;
+  // The same outputs as plain sums: where a result is not finite, or always if `plain`.
+  WinogradPlain sums;
+  bool plain = false;
 };
 void TransformOutput(int m, const WinogradOutput& out);
 

@@ -142,6 +142,11 @@ void LayOutWinograd(ConvPlan* plan) {
   plan->packed_floats += CeilDiv(plan->shape.oc, kC0) * kC0 * plan->shape.c * kWinogradTaps;
 }
 
+int64_t WinogradMagnitudeFloats(const ConvShape& s) {
+  const int64_t tiles = s.n * CeilDiv(s.oh, s.winograd) * CeilDiv(s.ow, s.winograd);
+  return s.n * s.h * s.w + CeilDiv(tiles, static_cast<int64_t>(sizeof(float)));
+}
+
 void PackWinograd(const ConvPlan& plan, const float* w, float* packed) {
   const ConvShape& s = plan.shape;
   const WinogradMatrices t = MatricesOf(s.winograd);

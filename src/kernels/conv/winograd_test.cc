@@ -192,6 +192,45 @@ TEST(Winograd, ChunksOfColumnsAndOfManyRows) {
   Check({Shape(3, 130, 9, 9, 140, 1, 4), true, true, false, RegAct::kRelu}, rng);    // streamed weights
 }
 
+// One huge value costs its neighbours no more than a plain sum would, and outputs that see nothing but
+// padding are the bias.
+TEST(Winograd, LargeValuesStayInTheirWindow) {
+  Rng rng;
+  for (int m : {2, 4})
+    for (const float spike : {1e4f, 1e10f, 1e30f}) {
+      ConvShape s = Shape(1, 40, 14, 14, 20, 3, m);
+      Blocked x(1, 40, 14, 14), residual(1, 20, s.oh, s.ow), y(1, 20, s.oh, s.ow);
+      x.Fill(rng);
+      x.At(0, 17, 6, 7) = spike;
+      std::vector<float> w(static_cast<size_t>(20 * 40 * 9)), bias(20);
+      for (float& v : w) v = static_cast<float>(rng.Real(-1, 1));
+      for (float& v : bias) v = static_cast<float>(rng.Real(-1, 1));
+      RunWith(PlanConv(s), {s, true, false, false, RegAct::kNone}, x, residual, w, bias, &y);
+      for (int64_t o = 0; o < 20; ++o)
+        for (int64_t oy = 0; oy < s.oh; ++oy)
+          for (int64_t ox = 0; ox < s.ow; ++ox) {
+            const double b = double{bias[static_cast<size_t>(o)]}, got = double{y.At(0, o, oy, ox)};
+            if (oy == 0 || ox == 0 || oy == s.oh - 1 || ox == s.ow - 1) {  // padded by 3
+              ASSERT_EQ(got, b) << o << " " << oy << " " << ox;
+              continue;
+            }
+            double sum = b, largest = 0, weights = 0;
+            for (int64_t c = 0; c < 40; ++c)
+              for (int64_t k = 0; k < 9; ++k) {
+                const int64_t iy = oy + k / 3 - 3, ix = ox + k % 3 - 3;
+                if (iy < 0 || iy >= 14 || ix < 0 || ix >= 14) continue;
+                const double v = double{x.At(0, c, iy, ix)},
+                             wv = w[static_cast<size_t>((o * 40 + c) * 9 + k)];
+                sum += v * wv, weights += std::fabs(wv), largest = std::max(largest, std::fabs(v));
+              }
+            // What its own window explains: the tile may hold kWinogradRange times as much.
+            const double bound = 0x1p-24 * 100 * double{kWinogradRange} * (weights * largest + std::fabs(b));
+            ASSERT_LE(std::fabs(got - sum), bound)
+                << m << " " << spike << ": " << o << " " << oy << " " << ox;
+          }
+    }
+}
+
 // NCHW results, whose rows are converted behind the tiles: in chunks of whole tile rows and of columns.
 TEST(Winograd, NchwOutput) {
   Rng rng;

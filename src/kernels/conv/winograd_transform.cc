@@ -1,4 +1,6 @@
 // Winograd transforms of one tile: 1-D transforms along columns, then along rows, lanes are channels.
+#include <algorithm>
+
 #include "kernels/conv/act_pass.h"
 #include "kernels/conv/winograd.h"
 #undef HWY_TARGET_INCLUDE
@@ -110,6 +112,52 @@ HWY_INLINE void Finish(const WinogradOutput& out, int lane, V (&acc)[1][M * M]) 
     }
 }
 
+// Sums of the tile straight from the definition, kC0 floats per output.
+template <int M>
+HWY_NOINLINE void PlainSums(const WinogradPlain& in, float* sums) {
+  constexpr int N = M + 2;
+  const D t;
+  for (int lane = 0; lane < kC0; lane += kLanes) {
+    V acc[M * M];
+#pragma GCC unroll 16
+    for (int i = 0; i < M * M; ++i) acc[i] = hn::Zero(t);
+    const float* w = in.weights + lane;
+    HWY_ALIGN float pixels[N * N][kC0];
+    for (int64_t first = 0; first < in.channels; first += kC0) {
+      const float* const plane = in.x + first / kC0 * in.plane;
+      for (int i = 0; i < N * N; ++i) {
+        const int64_t y = in.top + i / N, x = in.left + i % N;
+        const bool inside = y >= 0 && y < in.h && x >= 0 && x < in.w;
+        for (int k = 0; k < kC0; ++k) pixels[i][k] = inside ? plane[(y * in.w + x) * kC0 + k] : 0.0f;
+      }
+      const int channels = static_cast<int>(std::min<int64_t>(kC0, in.channels - first));
+      for (int c = 0; c < channels; ++c)
+        for (int tap = 0; tap < kWinogradTaps; ++tap, w += kC0) {
+          const V weight = hn::LoadU(t, w);
+          const float(*const at)[kC0] = pixels + tap / 3 * N + tap % 3;
+#pragma GCC unroll 16
+          for (int i = 0; i < M * M; ++i)
+            acc[i] = hn::MulAdd(weight, hn::Set(t, at[i / M * N + i % M][c]), acc[i]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < M * M; ++i) hn::Store(acc[i], t, sums + i * kC0 + lane);
+  }
+}
+
+void Magnitudes(const float* x, int64_t plane, int64_t channels, int64_t pixels, float* out) {
+  const D t;
+  for (int64_t p = 0; p < pixels; ++p) {
+    V most = hn::Zero(t);
+    for (int64_t c = 0; c < channels; c += kLanes) {  // lanes behind the last channel hold anything
+      V v = hn::Abs(hn::LoadU(t, x + c / kC0 * plane + p * kC0 + c % kC0));
+      if (channels - c < kLanes) v = hn::IfThenElseZero(hn::FirstN(t, static_cast<size_t>(channels - c)), v);
+      most = hn::Max(most, v);
+    }
+    out[p] = hn::GetLane(hn::MaxOfLanes(t, most));
+  }
+}
+
 template <int M>
 void Output(const WinogradOutput& out) {
   constexpr int N = M + 2;
@@ -136,7 +184,8 @@ void Output(const WinogradOutput& out) {
       }
     }
   }
-  if (HWY_UNLIKELY(!hn::AllTrue(t, hn::Eq(not_finite, hn::Zero(t))))) out.again(out.context, sums);
+  if (HWY_UNLIKELY(out.plain || !hn::AllTrue(t, hn::Eq(not_finite, hn::Zero(t)))))
+    PlainSums<M>(out.sums, sums);
   for (int lane = 0; lane < kC0; lane += kLanes) {
     V acc[1][M * M];
 #pragma GCC unroll 16
@@ -159,6 +208,10 @@ OPSNN_TIER_TABLE(Input2);
 OPSNN_TIER_TABLE(Input4);
 OPSNN_TIER_TABLE(Output2);
 OPSNN_TIER_TABLE(Output4);
+OPSNN_TIER_TABLE(Magnitudes);
+void PixelMagnitudes(const float* x, int64_t plane, int64_t channels, int64_t pixels, float* out) {
+  OPSNN_TIER_CALL(Magnitudes)(x, plane, channels, pixels, out);
+}
 void TransformInput(int m, const WinogradInput& in) {
   m == 2 ? OPSNN_TIER_CALL(Input2)(in) : OPSNN_TIER_CALL(Input4)(in);
 }
