@@ -41,6 +41,15 @@ void Measure(const std::vector<double>& a, const std::vector<double>& b, double 
   f->ok = f->note.empty() && f->max_abs <= tolerance * f->largest;
 }
 
+// Doubles cannot tell integers beyond 2^53 apart.
+void MeasureExactly(const opsnn::Tensor& a, const opsnn::Tensor& b, double tolerance, Figures* f) {
+  for (int64_t i = 0; i < a.size(); ++i) {
+    const auto error = static_cast<__int128>(a.data<int64_t>()[i]) - b.data<int64_t>()[i];
+    f->max_abs = std::max(f->max_abs, std::fabs(static_cast<double>(error)));
+  }
+  f->ok = f->note.empty() && f->max_abs <= tolerance * f->largest;
+}
+
 Result<Figures> CompareFiles(const fs::path& a, const fs::path& b, double tolerance) {
   auto x = opsnn::LoadNpy(a.string());
   if (!x.ok()) return x.status();
@@ -52,6 +61,8 @@ Result<Figures> CompareFiles(const fs::path& a, const fs::path& b, double tolera
     f.note = DimsText(*x) + " and " + DimsText(*y);
   } else {
     Measure(x->ToDoubles(), y->ToDoubles(), tolerance, &f);
+    if (x->dtype() == opsnn::DType::kS64 && y->dtype() == opsnn::DType::kS64)
+      MeasureExactly(*x, *y, tolerance, &f);
   }
   return f;
 }

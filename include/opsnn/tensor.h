@@ -45,7 +45,7 @@ class OPSNN_API Tensor {
     return static_cast<T*>(data_.get());
   }
   bool valid() const { return data_ != nullptr; }
-  std::vector<double> ToDoubles() const;
+  std::vector<double> ToDoubles() const;  // empty where there is no memory
 
  private:
   DType dtype_ = DType::kF32;

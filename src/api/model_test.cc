@@ -19,6 +19,17 @@ Feeds FeedsOf(const Model& m, double value) {
   return {{m.inputs()[0].name, *t}};
 }
 
+TEST(Tensor, WithoutMemoryOrSense) {
+  EXPECT_TRUE(Tensor().ToDoubles().empty());
+  EXPECT_TRUE(Tensor::Share(DType::kF32, {1 << 20}, nullptr).ToDoubles().empty());
+  float v[3] = {};
+  EXPECT_TRUE(Tensor::Share(DType::kF32, {-3}, std::shared_ptr<void>(v, [](void*) {})).ToDoubles().empty());
+  EXPECT_NE(SaveNpy("/nonexistent.npy", Tensor()).message().find("no values"), std::string::npos);
+  EXPECT_NE(Tensor::Make(DType::kF32, {2, -1}).status().message().find("dims[1] is -1"), std::string::npos);
+  EXPECT_NE(Tensor::Make(static_cast<DType>(99), {4}).status().message().find("dtype is 99"),
+            std::string::npos);
+}
+
 TEST(Model, OutputsAreUsedAgain) {
   auto m = Relu();
   ASSERT_TRUE(m.ok()) << m.status().message();

@@ -129,6 +129,7 @@ Result<Tensor> LoadNpy(const std::string& path) {
 
 Status SaveNpy(const std::string& path, const Tensor& tensor) {
   Tensor t = tensor;
+  if (!t.valid() || t.size() < 0) return Bad(path, "not written: the tensor holds no values");
   if (t.dtype() == DType::kBF16) {
     auto wide = Tensor::Make(DType::kF32, t.dims());
     if (!wide.ok()) return wide.status();

@@ -10,9 +10,15 @@ Result<Tensor> Tensor::Make(DType dtype, std::vector<int64_t> dims) {
   if (dims.size() > kMaxRank) {
     return InvalidArgument("Tensor: %zu dims, at most %d are allowed", dims.size(), kMaxRank);
   }
+  if (static_cast<size_t>(dtype) >= kNumDTypes) {
+    return InvalidArgument("Tensor: dtype is %d; allowed: 0 to %d, the values of DType",
+                           static_cast<int>(dtype), static_cast<int>(kNumDTypes) - 1);
+  }
   const Dims d(dims);
-  for (int64_t n : d) {
-    if (n < 0) return InvalidArgument("Tensor: dims %s, every dim must be 0 or more", ToString(d).c_str());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] >= 0) continue;
+    return InvalidArgument("Tensor: dims[%zu] is %lld; allowed: 0 or more", i,
+                           static_cast<long long>(dims[i]));
   }
   const std::optional<int64_t> count = CheckedNumElements(d);
   if (!count || *count > INT64_MAX / 8) {
@@ -41,6 +47,7 @@ Tensor Tensor::Share(DType dtype, std::vector<int64_t> dims, std::shared_ptr<voi
 int64_t Tensor::size() const { return NumElements(Dims(dims_)); }
 
 std::vector<double> Tensor::ToDoubles() const {
+  if (!valid() || size() < 0) return {};  // shared dims are the caller's
   std::vector<double> v(static_cast<size_t>(size()));
   const char* p = static_cast<const char*>(raw());
   for (size_t i = 0; i < v.size(); ++i) v[i] = ReadElement(p + i * SizeOf(dtype_), dtype_);
