@@ -4,7 +4,6 @@
 //   conv_peers [THREADS] [SECONDS] [FILTER]   THREADS: 1, 2, ... or 0 for 1 and all; SECONDS per layer
 //   (default 0.5); FILTER: part of a layer's name
 #include <omp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,21 +19,13 @@
 #include "base/buffer.h"
 #include "base/int_math.h"
 #include "base/parallel.h"
+#include "bench/peers/turns.h"
 #include "kernels/conv/conv.h"
 
 namespace opsnn::peers {
 namespace {
 
 using dnnl::memory;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double Median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 struct Layer {
   const char* name;
@@ -273,10 +264,6 @@ int Main(int argc, char** argv) {
 }  // namespace opsnn::peers
 
 int main(int argc, char** argv) {
-  // OpenMP's threads would spin through everybody's turns; it reads this when it is loaded.
-  if (!std::getenv("GOMP_SPINCOUNT")) {
-    setenv("GOMP_SPINCOUNT", "20000", 0);
-    execv("/proc/self/exe", argv);
-  }
+  opsnn::peers::StartWithQuietOpenMp(argv);
   return opsnn::peers::Main(argc, argv);
 }

@@ -5,7 +5,6 @@
 //
 // Prints ours, each peer, best peer / ours, and the share of the machine's limit: the longer of the products
 // at the peak of multiply-adds and the bytes at memory's read rate, where they do not fit the caches.
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,6 +21,7 @@
 #include "base/parallel.h"
 #include "bench/peers/case.h"
 #include "bench/peers/limits.h"
+#include "bench/peers/turns.h"
 
 namespace opsnn::peers {
 
@@ -35,14 +35,6 @@ const char* Name(Type type) {
 }
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double Now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
-
-double Median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 struct Shape {
   int64_t m, n, k, batch;
@@ -231,10 +223,6 @@ int Main(int argc, char** argv) {
 }  // namespace opsnn::peers
 
 int main(int argc, char** argv) {
-  // OpenMP's threads would spin through everybody's turns; it reads this when it is loaded.
-  if (!std::getenv("GOMP_SPINCOUNT")) {
-    setenv("GOMP_SPINCOUNT", "20000", 0);
-    execv("/proc/self/exe", argv);
-  }
+  opsnn::peers::StartWithQuietOpenMp(argv);
   return opsnn::peers::Main(argc, argv);
 }

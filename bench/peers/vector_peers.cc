@@ -4,7 +4,6 @@
 //   vector_peers [THREADS] [SECONDS] [FILTER]   THREADS: 1, 2, ... or 0 for 1 and all; SECONDS per case
 //   (default 0.6); FILTER: part of a case's name
 #include <omp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,22 +18,16 @@
 #include <thread>
 #include <vector>
 
+#include "bench/peers/turns.h"
 #include "opsnn/operator_model.h"
 #include "opsnn/system.h"
 
 namespace {
 
 using dnnl::memory;
+using opsnn::peers::Median;
+using opsnn::peers::Now;
 using Dims = std::vector<int64_t>;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double Median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 struct Case {
   std::string name;
@@ -235,10 +228,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // OpenMP's threads would spin through everybody's turns; it reads this when it is loaded.
-  if (!std::getenv("GOMP_SPINCOUNT")) {
-    setenv("GOMP_SPINCOUNT", "20000", 0);
-    execv("/proc/self/exe", argv);
-  }
+  opsnn::peers::StartWithQuietOpenMp(argv);
   return Main(argc, argv);
 }
