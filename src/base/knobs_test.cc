@@ -182,8 +182,12 @@ TEST(Knobs, ChangesWithoutEnd) {
   };
   change(5000);
   const int64_t full = resident();
-  change(100000);  // 24 MB of settings, if they stayed
+  change(100000);                                                    // 24 MB of settings, if they stayed
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which keep what is freed
   EXPECT_LT(resident(), full + (8 << 20));
+#else
+  EXPECT_GT(full, 0);
+#endif
   ASSERT_TRUE(SetKnob("min_tile_k", "0").ok());
 }
 
