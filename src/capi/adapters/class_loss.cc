@@ -66,12 +66,6 @@ Operand SafeLabels(const Classes& c, OpCall* out, std::vector<OpCall>* calls) {
   return safe;
 }
 
-OpCall Along(const char* op, int axis, std::vector<Operand> inputs, const Operand& y) {
-  OpCall call = CallOf(op, std::move(inputs), {y});
-  call.attrs.Set("axis", int64_t{axis});
-  return call;
-}
-
 // The weight of each label, 0 where it is ignored. Looks at the labels' range as well.
 Operand LabelWeights(const Classes& c, const Operand& safe, OpCall* out, std::vector<OpCall>* calls) {
   const Operand all = c.weight.given() ? WithDType(c.weight, DType::kF32)

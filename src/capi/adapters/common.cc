@@ -281,6 +281,12 @@ OpCall CallOf(const char* op, std::vector<Operand> inputs, std::vector<Operand> 
   return c;
 }
 
+OpCall Along(const char* op, int axis, std::vector<Operand> inputs, const Operand& y) {
+  OpCall call = CallOf(op, std::move(inputs), {y});
+  call.attrs.Set("axis", int64_t{axis});
+  return call;
+}
+
 Operand Contiguously(const Operand& o, OpCall* out) {
   if (o.desc.IsContiguous()) return o;
   const Operand t = out->Temp(o.desc.dtype, o.desc.dims);

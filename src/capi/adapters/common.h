@@ -81,6 +81,8 @@ Status TakeAll(std::vector<OpCall> calls, OpCall* out);
 
 // The call of an operator without attributes.
 OpCall CallOf(const char* op, std::vector<Operand> inputs, std::vector<Operand> outputs);
+// The same for an operator with an axis: attribute `axis`.
+OpCall Along(const char* op, int axis, std::vector<Operand> inputs, const Operand& y);
 // o itself where it is contiguous, or a temporary that a copy fills before.
 Operand Contiguously(const Operand& o, OpCall* out);
 

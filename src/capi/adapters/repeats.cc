@@ -6,12 +6,6 @@
 namespace opsnn::capi {
 namespace {
 
-OpCall Along(const char* op, int axis, std::vector<Operand> inputs, const Operand& y) {
-  OpCall call = CallOf(op, std::move(inputs), {y});
-  call.attrs.Set("axis", int64_t{axis});
-  return call;
-}
-
 OpCall Sums(const Operand& x, const Operand& y, bool exclusive) {
   OpCall call = CallOf("CumSum", {x, ConstantInt(0)}, {y});
   call.attrs.Set("exclusive", int64_t{exclusive});
