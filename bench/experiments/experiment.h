@@ -1,0 +1,66 @@
+// Experiments: claims about fusion, tiling and calls that people repeat, each measured here and printed as a
+// Markdown table. Nothing is asserted: a claim that does not hold on this machine shows in the figures.
+#ifndef OPSNN_BENCH_EXPERIMENTS_EXPERIMENT_H_
+#define OPSNN_BENCH_EXPERIMENTS_EXPERIMENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph_tester.h"
+#include "graph/session.h"
+
+namespace opsnn::experiments {
+
+struct Experiment {
+  const char* name;
+  const char* claim;
+  void (*run)();
+};
+std::vector<Experiment> ProductExperiments();
+std::vector<Experiment> TileExperiments();
+std::vector<Experiment> ChainExperiments();
+std::vector<Experiment> CallExperiments();
+std::vector<Experiment> AttentionExperiments();
+std::vector<Experiment> TableExperiments();
+
+// Median seconds of every form. They run in turns, for about `seconds` in all and at least 5 rounds.
+std::vector<double> InTurns(const std::vector<std::function<void()>>& forms, double seconds = 2);
+
+// A graph with its random feeds, prepared in one mode; runs write into the same outputs.
+class Subject {
+ public:
+  Subject(graph::GraphMaker& maker, FusionMode mode, const std::string& passes_off = "");
+  void Run();
+  double FirstCallSeconds() const { return first_call_; }
+  int64_t BytesMoved() const { return prepared_->bytes_moved(); }
+  int64_t PeakBytes() const { return static_cast<int64_t>(prepared_->peak_bytes()); }
+  int Calls() const { return prepared_->nodes_run(); }
+
+ private:
+  std::unique_ptr<graph::Session> session_;
+  graph::Feeds feeds_;
+  std::vector<std::shared_ptr<HostTensor>> outputs_;
+  graph::RunOptions options_;
+  std::shared_ptr<const graph::Prepared> prepared_;
+  double first_call_ = 0;
+};
+
+// The same graph as it is written, and fused wherever that is legal.
+struct Pair {
+  explicit Pair(graph::GraphMaker& m)
+      : split(m, FusionMode::kOff), fused(m, FusionMode::kForce) {}
+  std::vector<double> Seconds(double seconds = 2) {
+    return InTurns({[this] { split.Run(); }, [this] { fused.Run(); }}, seconds);
+  }
+  Subject split, fused;
+};
+
+std::string Mib(int64_t bytes);
+std::string Ms(double seconds);
+
+}  // namespace opsnn::experiments
+
+#endif  // OPSNN_BENCH_EXPERIMENTS_EXPERIMENT_H_
