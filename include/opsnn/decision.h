@@ -29,6 +29,13 @@ struct CostTerm {
   double us = 0;
 };
 
+// Rows of a result that are treated alike: `rows` of them from `first` on, in blocks of `block`.
+struct Region {
+  int64_t first = 0, rows = 0, block = 0;
+  Verdict verdict = Verdict::kFuse;  // kFuse or kSplit
+  double fused_us = 0, split_us = 0;
+};
+
 struct Decision {
   std::string chain;  // "conv+add+relu"
   std::string where;  // node of a model, "" for a direct call
@@ -41,6 +48,8 @@ struct Decision {
   std::vector<Retry> retries;
   std::vector<CostTerm> fused_terms, split_terms;
   double time_fused_us = 0, time_split_us = 0, benefit_us = 0, threshold_us = 0;
+  std::vector<Region> regions;    // kHybrid: what was chosen where, covering the rows in order
+  double time_hybrid_us = 0;      // of the best cut into regions; 0: none was considered
   bool rests_on_assumed = false;  // a profile field marked `assumed` entered the verdict
 };
 

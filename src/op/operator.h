@@ -79,6 +79,7 @@ using KernelPtr = std::shared_ptr<const Kernel>;
 // further inputs follow the operator's own inputs in order.
 struct FusedTail {
   Program program;
+  std::vector<plan::Region> regions;  // of a matrix product's rows; empty: all of them are fused
 };
 
 // Packed weights belong to whoever owns the constants (a graph, a weight handle), never to a plan.
