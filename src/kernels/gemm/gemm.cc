@@ -7,13 +7,10 @@
 
 #include "base/parallel.h"
 #include "kernels/gemm/internal.h"
-#include "vector/scratch_failures.h"
 
 namespace opsnn::gemm {
 namespace {
 
-// Below this many multiply-adds a call runs on the calling thread: waking another takes longer.
-constexpr int64_t kParallelWork = 1 << 20;
 // A task should be at least this large, so that claiming it costs nothing.
 constexpr int64_t kTaskWork = 1 << 18;
 // The block on which a program runs: about 64 x 128 floats, what stays in L1 between the tiles and the
@@ -21,9 +18,6 @@ constexpr int64_t kTaskWork = 1 << 18;
 constexpr int64_t kBlockRows = 64, kBlockCols = 128;
 // Without a C of its own a tile is computed in scratch: at most this many columns, so that it stays in L2.
 constexpr int64_t kMaxScratchCols = 512;
-
-// The depth of K blocks: all about equal, so that the last is not a stump.
-int64_t KStep(int64_t k, int64_t kc) { return k <= kc ? k : RoundUp(CeilDiv(k, CeilDiv(k, kc)), 16); }
 
 struct Tile {
   int64_t batch = 0, row = 0, col = 0, rows = 0, cols = 0;
@@ -40,17 +34,6 @@ struct Job {
   int64_t packed_col = 0, packed_width = 0;
 };
 
-PackSource Rows(const Operand& a, int64_t batch) {
-  PackSource s{a.data, a.dtype, a.row_stride, a.col_stride};
-  s.data = static_cast<const char*>(a.data) + batch * a.batch_stride * static_cast<int64_t>(SizeOf(a.dtype));
-  return s;
-}
-PackSource Columns(const Operand& b, int64_t batch) {
-  PackSource s = Rows(b, batch);
-  std::swap(s.i_stride, s.k_stride);
-  return s;
-}
-
 // Rows of a tile on the direct path: as many as the caches hold beside B.
 int64_t DirectRows(const Params& p) {
   return (p.blocking.direct_floats - p.k * p.n) / std::max<int64_t>(1, p.k + p.n);
@@ -64,16 +47,6 @@ constexpr int64_t kMaxStreamRows = 24, kStreamDepth = 32;
 
 bool IsUnitF32(const Operand& x) {
   return x.dtype == DType::kF32 && (x.row_stride == 1 || x.col_stride == 1);
-}
-
-// A columns-wide strip of panels: block (k0, depth) of panel j at dst + k0 * padded + j * nr * depth.
-void PackStrip(const PackSource& columns, int64_t k, int64_t cols, int64_t padded, int64_t panel,
-               int64_t k_step, int64_t nr, float* dst) {
-  const int64_t col = panel * nr, width = std::min(nr, cols - col);
-  for (int64_t k0 = 0; k0 < k; k0 += k_step) {
-    const int64_t depth = std::min(k_step, k - k0);
-    PackPanel(columns.At(col, k0), width, depth, dst + k0 * padded + col * depth, nr);
-  }
 }
 
 // Rows of A that a tile reads side by side must not fall into the same few sets of L1: no row stride of a
@@ -310,7 +283,7 @@ Grid MakeGrid(const Job& job, int64_t batch) {
   const int64_t least_m = CeilDiv(p.m, rows), least_n = p.c ? 1 : CeilDiv(p.n, kMaxScratchCols);
   g.nm = least_m, g.nn = least_n;
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
-  const int64_t threads = work * batch < kParallelWork ? 1 : ThreadsAvailable();
+  const int64_t threads = work * batch < kThreadedWork ? 1 : ThreadsAvailable();
   if (threads > 1 && least_m * least_n * batch < kTasksPerThread * threads) {
     double least = CutCost(job, g.nm, g.nn, batch, threads);
     const int64_t most_m = std::max(least_m, std::min(p.m / mr, kTasksPerThread * threads));
@@ -327,14 +300,6 @@ Grid MakeGrid(const Job& job, int64_t batch) {
   g.tn = RoundUp(CeilDiv(p.n, g.nn), nr);
   g.nm = CeilDiv(p.m, g.tm), g.nn = CeilDiv(p.n, g.tn);
   return g;
-}
-
-void ForEach(int64_t n, int64_t work, FunctionRef<void(int64_t)> fn) {
-  if (work < kParallelWork || n == 1) {
-    for (int64_t i = 0; i < n; ++i) fn(i);
-  } else {
-    ParallelFor(n, [&](int64_t i, int) { fn(i); });
-  }
 }
 
 // All batches and tiles are one set of tasks; small ones go in groups.
@@ -403,23 +368,12 @@ Path ChoosePath(const Params& p) {
   return Path::kPanel;
 }
 
-std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int64_t batch,
-                                     const Blocking& blocking) {
-  auto packed = std::make_shared<PackedB>();
-  packed->tier = isa::ActiveTier();
-  packed->k = k, packed->n = n, packed->batch = batch;
-  packed->kc = KStep(k, blocking.kc);
-  const int64_t nr = TileFor(packed->tier).nr, padded = RoundUp(n, nr), panels = padded / nr;
-  packed->data = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(1, batch * k * padded)) * sizeof(float));
-  if (!packed->data) return nullptr;
-  const vector::ScratchCheck scratch;
-  ForEach(batch * panels, batch * k * padded * 16, [&](int64_t i) {
-    const int64_t which = i / panels;
-    PackStrip(Columns(b, which), k, n, padded, i % panels, packed->kc, nr,
-              packed->data.as<float>() + which * k * padded);
-  });
-  if (!scratch.Check("packing").ok()) return nullptr;
-  return packed;
+void ForEach(int64_t n, int64_t work, FunctionRef<void(int64_t)> fn) {
+  if (work < kThreadedWork || n == 1) {
+    for (int64_t i = 0; i < n; ++i) fn(i);
+  } else {
+    ParallelFor(n, [&](int64_t i, int) { fn(i); });
+  }
 }
 
 void Run(const Params& given) {

@@ -67,6 +67,23 @@ struct PackedB {
 std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int64_t batch,
                                      const Blocking& blocking);
 
+// A B stored as FRACTAL_NZ, the layout of TransMatmulWeight: strips of 32 bytes of columns (8 f32, 16 f16 or
+// bf16, 32 8-bit), one behind the other; a strip holds its columns of every row, rows padded to a multiple of
+// 16. So element (r, c) of the stored matrix is at (c / C0) * RoundUp(rows, 16) * C0 + r * C0 + c % C0, where
+// padding may hold anything. The same strips in fractals of other heights differ in padding only.
+struct NzOperand {
+  const void* data = nullptr;
+  DType dtype = DType::kF32;  // f32, f16 or bf16; s8 or u8 for PackNzInt8B
+  bool transposed = false;    // the stored matrix is n x k, else k x n
+  int64_t batch_stride = 0;   // elements between matrices; NzElements() where they follow each other
+};
+// Columns of a strip; elements that a rows x cols matrix takes, padding included.
+int64_t NzStrip(DType dtype);
+int64_t NzElements(int64_t rows, int64_t cols, DType dtype);
+// PackB from FRACTAL_NZ, without a detour over rows: the same panels bit by bit.
+std::shared_ptr<const PackedB> PackNzB(const NzOperand& b, int64_t k, int64_t n, int64_t batch,
+                                       const Blocking& blocking);
+
 struct Params {
   int64_t m = 0, n = 0, k = 0, batch = 1;
   Operand a, b;

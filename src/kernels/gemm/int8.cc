@@ -234,16 +234,19 @@ bool ReadsAInPlace(const Int8Params& p) {
   return p.m <= kMaxGemvRows || (p.n <= kInPlaceCols && p.a.row_stride % 4096 != 0);
 }
 
+// One block of a panel: rows [k0, k0 + depth) of columns [col, col + width).
+struct PanelBlock {
+  int64_t which = 0, col = 0, width = 0, k0 = 0, depth = 0;
+};
+
 Int8TileFn ChooseTile() { return isa::HasVnni() ? Int8TileVnni() : Int8TileForTier(); }
 
-}  // namespace
-
-std::shared_ptr<const PackedInt8B> PackInt8B(const Operand& b, DType a_dtype, int64_t k, int64_t n,
-                                             int64_t batch) {
+// Packs each block by `pack` and sums up the columns. Null when there is no memory.
+std::shared_ptr<const PackedInt8B> PackInt8Panels(DType a_dtype, int64_t k, int64_t n, int64_t batch,
+                                                  FunctionRef<void(const PanelBlock&, uint8_t*)> pack) {
   auto packed = std::make_shared<PackedInt8B>();
   packed->k = k, packed->n = n, packed->batch = batch;
   packed->a_signed = a_dtype == DType::kS8;
-  const uint8_t flip = a_dtype == b.dtype ? 0x80 : 0;
   const int64_t padded = RoundUp(n, kInt8Cols), bytes = batch * RoundUp(k, kInt8Group) * padded;
   packed->data = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(1, bytes)));
   if (!packed->data) return nullptr;
@@ -251,17 +254,49 @@ std::shared_ptr<const PackedInt8B> PackInt8B(const Operand& b, DType a_dtype, in
   const Int8TileFn tile = ChooseTile();
   const int64_t panels = padded / kInt8Cols;
   ParallelFor(batch * panels, [&](int64_t i, int) {
-    const int64_t which = i / panels, col = i % panels * kInt8Cols;
-    for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
-      const int64_t depth = std::min(kDepth, k - k0), groups = CeilDiv(depth, kInt8Group);
-      uint8_t* dst = packed->data.as<uint8_t>() + (which * RoundUp(k, kInt8Group) + k0) * padded +
-                     col * groups * kInt8Group;
-      PackGroups(ColumnsOfB(b, flip, which, col, k0), std::min(kInt8Cols, n - col), depth, kInt8Cols, dst);
-      ColumnSums(tile, packed->a_signed, dst, groups, k0 > 0,
-                 packed->column_sums.data() + which * padded + col);
+    PanelBlock t;
+    t.which = i / panels, t.col = i % panels * kInt8Cols, t.width = std::min(kInt8Cols, n - t.col);
+    for (; t.k0 < k; t.k0 += kDepth) {
+      t.depth = std::min(kDepth, k - t.k0);
+      const int64_t groups = CeilDiv(t.depth, kInt8Group);
+      uint8_t* dst = packed->data.as<uint8_t>() + (t.which * RoundUp(k, kInt8Group) + t.k0) * padded +
+                     t.col * groups * kInt8Group;
+      pack(t, dst);
+      ColumnSums(tile, packed->a_signed, dst, groups, t.k0 > 0,
+                 packed->column_sums.data() + t.which * padded + t.col);
     }
   });
   return packed;
+}
+
+}  // namespace
+
+std::shared_ptr<const PackedInt8B> PackInt8B(const Operand& b, DType a_dtype, int64_t k, int64_t n,
+                                             int64_t batch) {
+  const uint8_t flip = a_dtype == b.dtype ? 0x80 : 0;
+  return PackInt8Panels(a_dtype, k, n, batch, [&](const PanelBlock& t, uint8_t* dst) {
+    PackGroups(ColumnsOfB(b, flip, t.which, t.col, t.k0), t.width, t.depth, kInt8Cols, dst);
+  });
+}
+
+std::shared_ptr<const PackedInt8B> PackNzInt8B(const NzOperand& b, DType a_dtype, int64_t k, int64_t n,
+                                               int64_t batch) {
+  const uint8_t flip = a_dtype == b.dtype ? 0x80 : 0;
+  constexpr int64_t kStrip = 32;
+  const int64_t rows = RoundUp(b.transposed ? n : k, 16);
+  return PackInt8Panels(a_dtype, k, n, batch, [&](const PanelBlock& t, uint8_t* dst) {
+    const uint8_t* matrix = static_cast<const uint8_t*>(b.data) + t.which * b.batch_stride;
+    static_assert(kStrip == kInt8Cols && kDepth % kStrip == 0);
+    if (!b.transposed) {
+      PackGroups({matrix + (t.col / kStrip * rows + t.k0) * kStrip, 1, kStrip, flip}, t.width, t.depth,
+                 kInt8Cols, dst);
+      return;
+    }
+    for (int64_t k1 = 0; k1 < t.depth; k1 += kStrip) {
+      PackGroups({matrix + ((t.k0 + k1) * rows + t.col * kStrip), kStrip, 1, flip}, t.width,
+                 std::min(kStrip, t.depth - k1), kInt8Cols, dst + k1 * kInt8Cols);
+    }
+  });
 }
 
 void RunInt8(const Int8Params& p) {

@@ -34,6 +34,10 @@ struct PackedInt8B {
 std::shared_ptr<const PackedInt8B> PackInt8B(const Operand& b, DType a_dtype, int64_t k, int64_t n,
                                              int64_t batch);
 
+// The same from FRACTAL_NZ, whose strips are as wide as a panel: nothing is moved to rows first.
+std::shared_ptr<const PackedInt8B> PackNzInt8B(const NzOperand& b, DType a_dtype, int64_t k, int64_t n,
+                                               int64_t batch);
+
 struct Int8Params {
   int64_t m = 0, n = 0, k = 0, batch = 1;
   Operand a, b;  // s8 or u8

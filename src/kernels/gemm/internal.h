@@ -6,12 +6,21 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/parallel.h"
 #include "kernels/gemm/gemm.h"
 
 namespace opsnn::gemm {
 
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+
+// The depth of K blocks: all about equal, so that the last is not a stump.
+inline int64_t KStep(int64_t k, int64_t kc) { return k <= kc ? k : RoundUp(CeilDiv(k, CeilDiv(k, kc)), 16); }
+
+// Below this many multiply-adds a call runs on the calling thread: waking another takes longer.
+inline constexpr int64_t kThreadedWork = 1 << 20;
+// fn(i) for i < n, on all threads where `work` multiply-adds are worth it.
+void ForEach(int64_t n, int64_t work, FunctionRef<void(int64_t)> fn);
 
 // Cuts `rows` into ceil(rows / mr) panels whose heights differ by at most one: 128 rows with mr = 14 give
 // 8 panels of 13 and 2 of 12, all near the peak, instead of 9 of 14 and a slow one of 2.
@@ -93,6 +102,9 @@ struct PackSource {
     return s;
   }
 };
+// One matrix of A as rows, of B as columns.
+PackSource Rows(const Operand& a, int64_t batch);
+PackSource Columns(const Operand& b, int64_t batch);
 // dst[k * ld + i] = source(i, k) for i < width, k < depth; zero for width <= i < ld.
 void PackPanel(const PackSource& source, int64_t width, int64_t depth, float* dst, int64_t ld);
 

@@ -3,6 +3,7 @@
 #define HWY_TARGET_INCLUDE "kernels/gemm/pack.cc"
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
@@ -130,6 +131,17 @@ void PackConverted(const PackSource& s, int64_t width, int64_t depth, float* dst
   }
 }
 }  // namespace
+
+PackSource Rows(const Operand& a, int64_t batch) {
+  PackSource s{a.data, a.dtype, a.row_stride, a.col_stride};
+  s.data = static_cast<const char*>(a.data) + batch * a.batch_stride * static_cast<int64_t>(SizeOf(a.dtype));
+  return s;
+}
+PackSource Columns(const Operand& b, int64_t batch) {
+  PackSource s = Rows(b, batch);
+  std::swap(s.i_stride, s.k_stride);
+  return s;
+}
 
 void PackPanel(const PackSource& source, int64_t width, int64_t depth, float* dst, int64_t ld) {
   if (source.dtype == DType::kF32) {
