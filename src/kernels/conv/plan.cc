@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/int_math.h"
+#include "kernels/conv/candidates.h"
 #include "kernels/conv/conv.h"
 #include "kernels/conv/segments.h"
 #include "kernels/conv/tile.h"
@@ -13,11 +14,6 @@ namespace opsnn::conv {
 namespace {
 
 constexpr int kFewChannels = 4;  // up to here an NCHW image is read as it is: blocks would be 3/4 padding
-
-void Refuse(ConvPlan* p, Variant v, const char* why) {
-  if (!p->refused.empty()) p->refused += "; ";
-  p->refused += std::string(Name(v)) + ": " + why;
-}
 
 // Does every output row read the input row of its own number alone?
 bool RowsAlone(const ConvShape& s) {
@@ -32,46 +28,30 @@ ConvShape FoldDepth(ConvShape s) {
   return s;
 }
 
-// The first variant without a reason against it. Reasons are recorded best first.
+const char* FirstLayerRefusal(const ConvShape& s) {
+  if (s.x_blocked) return "input is blocked";
+  if (!s.flat()) return "three dimensions";
+  if (s.x_dtype != DType::kF32) return "input of a half type";
+  if (s.c > kFewChannels) return "more than 4 channels";
+  if (s.dw != 1 || s.kw > kC0) return "kernel rows are dilated or wider than 16";
+  return nullptr;
+}
+
+bool GroupsShareBlocks(const ConvShape& s) {
+  return s.groups > 1 && ((s.c / s.groups) % kC0 != 0 || (s.oc / s.groups) % kC0 != 0);
+}
+
+// The first variant without a reason against it.
 Variant Choose(ConvPlan* p) {
   const ConvShape& s = p->shape;
-  const int64_t cg = s.c / s.groups, og = s.oc / s.groups;
-  if (s.transposed) {
-    const bool aligned = s.groups == 1 || (cg % kC0 == 0 && og % kC0 == 0);
-    if (aligned) return Variant::kTransposed;
-    Refuse(p, Variant::kTransposed, "groups share channel blocks");
-    return Variant::kGrouped;
+  for (const Variant v : VariantsFor(s)) {
+    if (v == Variant::kWinograd && s.winograd == 0) continue;
+    const char* refusal = Refusal(s, v);
+    if (!refusal) return v;
+    if (!p->refused.empty()) p->refused += "; ";
+    p->refused += std::string(Name(v)) + ": " + refusal;
   }
-  if (s.groups > 1) {
-    if (cg == 1 && og == 1) return Variant::kDepthwise;
-    Refuse(p, Variant::kDepthwise, cg == 1 ? "channel multiplier above 1" : "groups of several channels");
-    if (cg % kC0 == 0 && og % kC0 == 0) return Variant::kDirect;
-    Refuse(p, Variant::kDirect, "groups share channel blocks");
-    return Variant::kGrouped;
-  }
-  Refuse(p, Variant::kDepthwise, "one group");
-  if (s.x_blocked) {
-    Refuse(p, Variant::kFirstLayer, "input is blocked");
-  } else if (!s.flat()) {
-    Refuse(p, Variant::kFirstLayer, "three dimensions");
-  } else if (s.x_dtype != DType::kF32) {
-    Refuse(p, Variant::kFirstLayer, "input of a half type");
-  } else if (s.c > kFewChannels) {
-    Refuse(p, Variant::kFirstLayer, "more than 4 channels");
-  } else if (s.dw != 1 || s.kw > kC0) {
-    Refuse(p, Variant::kFirstLayer, "kernel rows are dilated or wider than 16");
-  } else {
-    return Variant::kFirstLayer;
-  }
-  if (s.winograd != 0) {
-    const char* refusal = s.flat() ? WinogradRefusal(s) : "three dimensions";
-    if (!refusal) return Variant::kWinograd;
-    Refuse(p, Variant::kWinograd, refusal);
-  }
-  const bool pointwise = s.flat() && RowsAlone(s) && s.kw == 1 && s.sw == 1 && s.pl == 0 && s.ow == s.w;
-  if (pointwise) return Variant::kPointwise;
-  Refuse(p, Variant::kPointwise, "kernel, stride or padding");
-  return Variant::kDirect;
+  return Variant::kGrouped;
 }
 
 void MakePlainPhase(ConvPlan* p) {
@@ -186,6 +166,41 @@ void LayOutWeights(ConvPlan* p) {
 }
 
 }  // namespace
+
+ConvShape AsKernelsSee(const ConvShape& s) { return FoldDepth(s); }
+
+std::span<const Variant> VariantsFor(const ConvShape& s) {
+  static constexpr Variant kOfTransposed[] = {Variant::kTransposed, Variant::kGrouped},
+                           kOfGroups[] = {Variant::kDepthwise, Variant::kDirect, Variant::kGrouped},
+                           kOfOne[] = {Variant::kDepthwise, Variant::kFirstLayer, Variant::kWinograd,
+                                       Variant::kPointwise, Variant::kDirect};
+  if (s.transposed) return kOfTransposed;
+  if (s.groups > 1) return kOfGroups;
+  return kOfOne;
+}
+
+const char* Refusal(const ConvShape& s, Variant v) {
+  switch (v) {
+    case Variant::kDepthwise:
+      if (s.groups == 1) return "one group";
+      if (s.c != s.groups) return "groups of several channels";
+      return s.oc == s.groups ? nullptr : "channel multiplier above 1";
+    case Variant::kFirstLayer:
+      return FirstLayerRefusal(s);
+    case Variant::kWinograd:
+      return s.flat() ? WinogradRefusal(s) : "three dimensions";
+    case Variant::kPointwise: {
+      const bool pointwise = s.flat() && RowsAlone(s) && s.kw == 1 && s.sw == 1 && s.pl == 0 && s.ow == s.w;
+      return pointwise ? nullptr : "kernel, stride or padding";
+    }
+    case Variant::kDirect:
+    case Variant::kTransposed:
+      return GroupsShareBlocks(s) ? "groups share channel blocks" : nullptr;
+    case Variant::kGrouped:
+      return nullptr;
+  }
+  return nullptr;
+}
 
 const char* Name(Variant v) {
   static constexpr const char* kNames[] = {"depthwise", "first layer", "winograd", "pointwise",

@@ -5,6 +5,7 @@
 
 #include "base/int_math.h"
 #include "base/parallel.h"
+#include "kernels/conv/candidates.h"
 #include "kernels/conv/winograd.h"
 
 namespace opsnn::conv {
@@ -74,12 +75,15 @@ const char* WinogradRefusal(const ConvShape& s) {
   return nullptr;
 }
 
-int ChooseWinograd(const ConvShape& s) {
-  if (WinogradRefusal(s) || s.n == 0 || s.c == 0 || s.oc == 0 || s.oh == 0 || s.ow == 0) return 0;
+double PredictedCycles(const ConvShape& s, int m) {
   constexpr double kFmaPerCycle = 2;
   const double rate = kFmaPerCycle * LanesOf(isa::ActiveTier());
-  const double direct = DirectCycles(s, rate), two = WinogradCycles(s, 2, rate),
-               four = WinogradCycles(s, 4, rate);
+  return m == 0 ? DirectCycles(s, rate) : WinogradCycles(s, m, rate);
+}
+
+int ChooseWinograd(const ConvShape& s) {
+  if (WinogradRefusal(s) || s.n == 0 || s.c == 0 || s.oc == 0 || s.oh == 0 || s.ow == 0) return 0;
+  const double direct = PredictedCycles(s, 0), two = PredictedCycles(s, 2), four = PredictedCycles(s, 4);
   if (std::min(two, four) > direct * (1 - kLeastGain)) return 0;
   return two < four ? 2 : 4;
 }
