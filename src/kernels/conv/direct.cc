@@ -356,6 +356,7 @@ void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t pha
         kLine;
   }
   t.in_row = tile.in_row;
+  t.skips = tile.skips;
   tile.kernel->For(tile.step)(t);
   if (!IsRegisterAct(post_.act)) ActOnTile(t, g.blocks);
 }

@@ -33,17 +33,26 @@ HWY_NOINLINE void StorePart(D d, const TileArgs& t, const V (&acc)[kBlocks * kC0
   }
 }
 
-// acc += weights x pixels for one input value per pixel: NV weight vectors, P broadcasts.
-template <int NV, int P, class D, class Value, class V = hn::Vec<D>>
+// acc += weights x pixels for one input value per pixel: NV weight vectors, P broadcasts less those at either
+// end that are left out.
+template <int kFirst, int kLast, int NV, int P, class D, class Value, class V = hn::Vec<D>>
 HWY_INLINE void MultiplyAdd(D d, const float* w, V (&acc)[NV][P], Value value) {
   V wv[NV];
 #pragma GCC unroll 8
   for (int v = 0; v < NV; ++v) wv[v] = hn::LoadU(d, w + v * static_cast<int>(hn::MaxLanes(d)));
 #pragma GCC unroll 32
-  for (int p = 0; p < P; ++p) {
+  for (int p = kFirst; p < P - kLast; ++p) {
     const V b = hn::Set(d, value(p));
 #pragma GCC unroll 8
     for (int v = 0; v < NV; ++v) acc[v][p] = hn::MulAdd(wv[v], b, acc[v][p]);
+  }
+}
+
+// The inner products of one segment whose pixels are kDistance floats apart; w moves behind its weights.
+template <int kFirst, int kLast, int kBlocks, int kDistance, int NV, int P, class D, class V = hn::Vec<D>>
+HWY_INLINE void RowSegment(D d, const float* base, int len, const float*& w, V (&acc)[NV][P]) {
+  for (int i = 0; i < len; ++i, w += kBlocks * kC0) {
+    MultiplyAdd<kFirst, kLast>(d, w, acc, [&](int p) HWY_ATTR { return base[p * kDistance + i]; });
   }
 }
 
@@ -60,6 +69,7 @@ void Tile(const TileArgs& t) {
   constexpr int NV = kBlocks * kPerBlock;
   constexpr bool kTable = kStep < 0;
   constexpr int kDistance = kTable ? -kStep : kStep;
+  [[maybe_unused]] constexpr uint32_t kAll = ~0u >> (32 - P);
   static_assert(P <= kMaxPixels);
   // Copies: stores through float pointers could change the originals, for all the compiler knows.
   const int64_t* const pixel_offset = t.pixel_offset;
@@ -70,7 +80,7 @@ void Tile(const TileArgs& t) {
   const float* const bias = t.bias;
   const char* prefetch = t.prefetch;
   const int pixels = t.pixels;
-  [[maybe_unused]] const bool in_row = t.in_row;
+  [[maybe_unused]] const bool in_row = t.in_row, skips = t.skips;
   const bool whole = pixels == P && t.lane_begin == 0 && t.lane_end == kC0;
 
   for (int64_t r = 0; r < t.repeat; ++r) {
@@ -98,17 +108,22 @@ void Tile(const TileArgs& t) {
 #pragma GCC unroll 32
         for (int p = 0; p < P; ++p) __builtin_prefetch(ahead + p * kDistance);
       }
-      if (!kTable || (in_row && mask == ~0u)) {
-        if constexpr (kTable) base += pixel_offset[0];
-        for (int i = 0; i < seg.len; ++i, w += kBlocks * kC0) {
-          MultiplyAdd(d, w, acc, [&](int p) HWY_ATTR { return base[p * kDistance + i]; });
-        }
-      } else if constexpr (kTable) {
+      if constexpr (!kTable) {
+        RowSegment<0, 0, kBlocks, kDistance>(d, base, seg.len, w, acc);
+      } else if (in_row && mask == ~0u) {
+        RowSegment<0, 0, kBlocks, kDistance>(d, base + pixel_offset[0], seg.len, w, acc);
+      } else if (skips && (mask & kAll) == 0) {
+        w += int64_t{seg.len} * kBlocks * kC0;
+      } else if (P > 1 && skips && in_row && mask == ~1u) {
+        RowSegment<1, 0, kBlocks, kDistance>(d, base + pixel_offset[0], seg.len, w, acc);
+      } else if (P > 1 && skips && in_row && mask == ~(1u << (P - 1))) {
+        RowSegment<0, 1, kBlocks, kDistance>(d, base + pixel_offset[0], seg.len, w, acc);
+      } else {
         const float* pixel[P];
 #pragma GCC unroll 32
         for (int p = 0; p < P; ++p) pixel[p] = (mask >> p) & 1 ? base + pixel_offset[p] : kZeros;
         for (int i = 0; i < seg.len; ++i, w += kBlocks * kC0) {
-          MultiplyAdd(d, w, acc, [&](int p) HWY_ATTR { return pixel[p][i]; });
+          MultiplyAdd<0, 0>(d, w, acc, [&](int p) HWY_ATTR { return pixel[p][i]; });
         }
       }
     }
@@ -148,15 +163,15 @@ void Tile(const TileArgs& t) {
   }
 }
 
-// The row of a tile list. Narrow tiles have no pointwise form of their own (the table serves) and borrow the
-// first layer's from a wider one of kRowP pixels, whose spare pixels are not stored.
-template <int kBlocks, int P, int kRowP = P>
+// The row of a tile list. Narrow tiles have no pointwise form of their own (the table serves). They and those
+// between two others borrow the first layer's form from a wider tile of kRowP pixels, whose spare pixels are
+// not stored.
+template <int kBlocks, int P, int kRowP = P, bool kWide = kRowP == P>
 constexpr TileKernel MakeTile() {
-  constexpr bool kWide = kRowP == P;
   return {kBlocks,
           P,
-          {Tile<kBlocks, P, -kC0>, kWide ? Tile<kBlocks, kRowP, -2 * kC0> : nullptr,
-           kWide ? Tile<kBlocks, kRowP, kC0> : nullptr, Tile<kBlocks, kRowP, 1>, Tile<kBlocks, kRowP, 2>}};
+          {Tile<kBlocks, P, -kC0>, kWide ? Tile<kBlocks, P, -2 * kC0> : nullptr,
+           kWide ? Tile<kBlocks, P, kC0> : nullptr, Tile<kBlocks, kRowP, 1>, Tile<kBlocks, kRowP, 2>}};
 }
 
 }  // namespace opsnn::conv::HWY_NAMESPACE

@@ -44,6 +44,7 @@ struct TileArgs {
   const char* prefetch = nullptr;
   int64_t prefetch_bytes = 0;
   bool in_row = false;  // table tiles: all pixels lie in one row, at the distance of the Step
+  bool skips = false;   // table tiles: products with padding are left out where the tile has a form for that
   int64_t repeat = 1;   // row tiles: so many neighbouring tiles, all of them whole if more than one
 };
 using TileFn = void (*)(const TileArgs&);

@@ -15,8 +15,10 @@ namespace opsnn::conv::HWY_NAMESPACE {
 // Fewest pixels first. With 16 registers two blocks leave no room for more than one pixel.
 std::span<const TileKernel> Tiles2() {
 #if HWY_MAX_BYTES >= 64
-  static constexpr TileKernel k[] = {MakeTile<2, 1, 7>(), MakeTile<2, 4, 7>(), MakeTile<2, 7>(),
-                                     MakeTile<2, 14>()};
+  static constexpr TileKernel k[] = {
+      MakeTile<2, 1, 7>(),         MakeTile<2, 4, 7>(),         MakeTile<2, 7>(),
+      MakeTile<2, 8, 14, true>(),  MakeTile<2, 10, 14, true>(), MakeTile<2, 11, 14, true>(),
+      MakeTile<2, 12, 14, true>(), MakeTile<2, 13, 14, true>(), MakeTile<2, 14>()};
 #elif HWY_MAX_BYTES >= 32
   static constexpr TileKernel k[] = {MakeTile<2, 1>()};
 #else

@@ -16,8 +16,9 @@ namespace opsnn::conv::HWY_NAMESPACE {
 // Fewest pixels first; only where there are 32 registers.
 std::span<const TileKernel> Tiles3() {
 #if HWY_MAX_BYTES >= 64
-  static constexpr TileKernel k[] = {MakeTile<3, 1, 4>(), MakeTile<3, 4>(), MakeTile<3, 9>(),
-                                     MakeTile<4, 1, 6>(), MakeTile<4, 6>()};
+  static constexpr TileKernel k[] = {MakeTile<3, 1, 4>(),       MakeTile<3, 4>(), MakeTile<3, 7, 9, true>(),
+                                     MakeTile<3, 8, 9, true>(), MakeTile<3, 9>(), MakeTile<4, 1, 6>(),
+                                     MakeTile<4, 6>()};
 #else
   static constexpr std::array<TileKernel, 0> k{};
 #endif

@@ -27,6 +27,24 @@ const std::vector<TileKernel>& TileList(isa::Tier tier) {
   return lists[static_cast<int>(tier)];
 }
 
+// Cuts rows of `cols` pixels into register tiles: as few as there must be, and as even as the tier's shapes
+// allow. No tiles where they would be narrow or compute many pixels for nothing: rows are then better strung
+// together.
+void CutRow(isa::Tier tier, int blocks, int64_t cols, std::vector<const TileKernel*>* across) {
+  constexpr double kMostSpare = 0.05;
+  across->clear();
+  const int64_t widest = FindTile(tier, blocks, kMaxPixels).pixels;
+  int64_t at = 0;
+  for (int64_t tiles = CeilDiv(cols, widest); tiles > 0; --tiles) {
+    const TileKernel& k = FindTile(tier, blocks, CeilDiv(cols - at, tiles));
+    if (2 * k.pixels < widest) return across->clear();
+    across->push_back(&k);
+    at += k.pixels;
+    if (at >= cols) break;
+  }
+  if (static_cast<double>(at - cols) > kMostSpare * static_cast<double>(cols)) across->clear();
+}
+
 constexpr int64_t StepFloats(Step s) { return s == Step::kBlock ? kC0 : s == Step::kTwo ? 2 : 1; }
 
 }  // namespace
@@ -80,6 +98,8 @@ void Tiling::Make(const Phase& phase, RowRange rows, int blocks, TileSet* set) c
     return slice / slices_ * phase.slices * phase.rows + rest;
   };
   const RowRange have{before(rows.begin), before(rows.end)};
+  CutRow(plan_.tier, blocks, phase.cols, &set->across);
+  if (!set->across.empty()) return MakeTilesOfRows(phase, rows, have, set);
   const int64_t end = have.end * phase.cols;
   for (int64_t at = have.begin * phase.cols; at < end;) {
     // Tiles of a volume keep to a slice: the taps that fall outside are then those of whole kernel slices.
@@ -90,19 +110,40 @@ void Tiling::Make(const Phase& phase, RowRange rows, int blocks, TileSet* set) c
     tile.kernel = &kernel;
     tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, left));
     PlacePixels(phase, rows, at, &tile, set);
-    ExtendAlongRow(phase, at % phase.cols, &tile, set);
+    ExtendAlongRow(phase, at % phase.cols, phase.cols / kernel.pixels, &tile, set);
     at += tile.pixels * tile.repeat;
   }
 }
 
+// Tiles that keep to a row each: most of their taps have all pixels in a row of the image, or all but one.
+void Tiling::MakeTilesOfRows(const Phase& phase, RowRange rows, RowRange have, TileSet* set) const {
+  for (int64_t row = have.begin; row < have.end; ++row) {
+    int64_t x = 0;
+    for (size_t i = 0; i < set->across.size();) {
+      const TileKernel& kernel = *set->across[i];
+      TileGeometry& tile = set->tiles.emplace_back();
+      tile.kernel = &kernel;
+      tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, phase.cols - x));
+      tile.skips = true;
+      PlacePixels(phase, rows, row * phase.cols + x, &tile, set);
+      size_t next = i + 1;
+      while (next < set->across.size() && set->across[next] == &kernel) ++next;
+      ExtendAlongRow(phase, x, static_cast<int64_t>(next - i), &tile, set);
+      x += tile.pixels * tile.repeat;
+      i += static_cast<size_t>(tile.repeat);
+    }
+  }
+}
+
 // A table tile whose pixels and followers lie in one row, away from the borders, becomes a repeated row tile.
-void Tiling::ExtendAlongRow(const Phase& phase, int64_t x, TileGeometry* tile, TileSet* set) const {
+void Tiling::ExtendAlongRow(const Phase& phase, int64_t x, int64_t most, TileGeometry* tile,
+                            TileSet* set) const {
   // Tiles that store a part of their lanes are not repeated.
   const bool plain = plan_.variant != Variant::kGrouped && plan_.in_step_w == 1 && plan_.out_step_w == 1 &&
                      tile->kernel->For(Step::kBlock);
   if (!plain || !tile->in_row || tile->masks >= 0 || phase.taps.empty()) return;
   const int64_t reach = std::max(phase.taps.front().dx, phase.taps.back().dx);
-  tile->repeat = (std::min(phase.cols, s_.w - reach) - x) / tile->kernel->pixels;
+  tile->repeat = std::min(most, (std::min(phase.cols, s_.w - reach) - x) / tile->kernel->pixels);
   tile->x = set->offsets[static_cast<size_t>(tile->table)];
   tile->y = set->offsets[static_cast<size_t>(tile->table + tile->kernel->pixels)];
   set->offsets.resize(static_cast<size_t>(tile->table));

@@ -18,6 +18,7 @@ struct TileGeometry {
   int64_t masks = -1;  // index of its first mask, or -1 when every tap of every pixel lies in the image
   Step step = Step::kTable;
   bool in_row = false;
+  bool skips = false;  // as TileArgs::skips: only for tiles whose place depends on the shape alone
   int slice_begin = 0, slice_end = 1;  // slices of the kernel that lie in the volume
   int64_t x = 0, y = 0;                // row tiles: offsets of the first pixel; table tiles: 0
   int64_t table = -1;  // table tiles: index of the first of their input offsets, then their output offsets
@@ -33,6 +34,7 @@ struct TileSet {
   std::vector<TileGeometry> tiles;
   std::vector<int64_t> offsets;
   std::vector<uint32_t> masks, column_masks;
+  std::vector<const TileKernel*> across;  // the tiles of a row
 };
 
 class Tiling {
@@ -48,7 +50,9 @@ class Tiling {
   bool first_layer() const { return plan_.variant == Variant::kFirstLayer; }
   Step ChooseStep() const;
   void MakeRowTiles(RowRange rows, int blocks, TileSet* set) const;
-  void ExtendAlongRow(const Phase& phase, int64_t x, TileGeometry* tile, TileSet* set) const;
+  void MakeTilesOfRows(const Phase& phase, RowRange rows, RowRange have, TileSet* set) const;
+  // `most`: neighbours of the tile in its row, it included, that have its width.
+  void ExtendAlongRow(const Phase& phase, int64_t x, int64_t most, TileGeometry* tile, TileSet* set) const;
   void PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
                    TileSet* set) const;
   // Input positions of a tile's pixels under a tap of offset 0.
