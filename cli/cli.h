@@ -101,6 +101,7 @@ void AddOps(CLI::App& app, Run& run);
 void AddSelftest(CLI::App& app, Run& run);
 void AddCalibrate(CLI::App& app, Run& run);
 void AddMap(CLI::App& app, Run& run);
+void AddScan(CLI::App& app, Run& run);
 
 }  // namespace cli
 

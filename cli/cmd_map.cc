@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/cli.h"
+#include "cli/svg.h"
 #include "opsnn/planner.h"
 
 namespace cli {
@@ -36,34 +37,16 @@ std::string Colour(const opsnn::plan::Decision& d) {
   const double depth = faster > 0 ? std::min(1.0, std::log2(slower / faster)) : 0;
   const bool fuse = d.verdict != Verdict::kSplit;
   const int full[3] = {fuse ? 0 : 213, fuse ? 90 : 94, fuse ? 181 : 0};
-  char text[8];
-  const auto mix = [&](int i) { return static_cast<int>(225 + (full[i] - 225) * (0.25 + 0.75 * depth)); };
-  std::snprintf(text, sizeof text, "#%02x%02x%02x", mix(0), mix(1), mix(2));
-  return text;
+  return Tint(full, 0.25 + 0.75 * depth);
 }
 
-std::string Escaped(const std::string& s) {
-  std::string out;
-  for (const char c : s) out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return out;
-}
-
-void Line(std::string& svg, const char* format, auto... values) {
-  char text[1024];
-  std::snprintf(text, sizeof text, format, values...);
-  svg += text;
-}
-
-Result<std::string> Draw(const MapOptions& o, opsnn::DType dtype, const std::vector<std::string>& epilogue,
-                         int counts[4]) {
+Result<Svg> Draw(const MapOptions& o, opsnn::DType dtype, const std::vector<std::string>& epilogue,
+                 int counts[4]) {
   constexpr int kCell = 14, kLeft = 70, kTop = 50;
   const std::vector<int64_t> axis = Axis(o);
   const int size = kCell * static_cast<int>(axis.size());
-  std::string svg, title;
-  Line(svg,
-       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
-       "font-size=\"11\">\n",
-       kLeft + size + 20, kTop + size + 70);
+  Svg svg(kLeft + size + 20, kTop + size + 70);
+  std::string title;
   for (size_t y = 0; y < axis.size(); ++y) {
     for (size_t x = 0; x < axis.size(); ++x) {
       opsnn::MatmulEdge e;
@@ -74,27 +57,22 @@ Result<std::string> Draw(const MapOptions& o, opsnn::DType dtype, const std::vec
       ++counts[static_cast<int>(d->verdict)];
       title = d->chain + ", n=" + std::to_string(o.n) +
               (o.batch > 1 ? " batch=" + std::to_string(o.batch) : "") + ", " + d->dtype + ", " + d->profile;
-      Line(svg,
-           "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"><title>m=%lld k=%lld: %s, benefit "
-           "%.3g us</title></rect>\n",
-           kLeft + kCell * static_cast<int>(x), kTop + kCell * static_cast<int>(y), kCell, kCell,
-           Colour(*d).c_str(), static_cast<long long>(e.m), static_cast<long long>(e.k), Name(d->verdict),
-           d->benefit_us);
+      char benefit[32];
+      std::snprintf(benefit, sizeof benefit, "%.3g", d->benefit_us);
+      svg.Cell(kLeft + kCell * static_cast<int>(x), kTop + kCell * static_cast<int>(y), kCell, Colour(*d),
+               "m=" + std::to_string(e.m) + " k=" + std::to_string(e.k) + ": " + Name(d->verdict) +
+                   ", benefit " + benefit + " us");
     }
   }
-  svg +=
-      "<text x=\"" + std::to_string(kLeft) + "\" y=\"20\" font-size=\"13\">" + Escaped(title) + "</text>\n";
-  Line(svg, "<text x=\"%d\" y=\"38\">blue: fuse, orange: split, grey: refused; deeper: more to gain</text>\n",
-       kLeft);
+  svg.Text(kLeft, 20, title, Svg::Anchor::kStart, 13);
+  svg.Text(kLeft, 38, "blue: fuse, orange: split, grey: refused; deeper: more to gain");
   for (size_t i = 0; i < axis.size(); i += static_cast<size_t>(o.steps)) {
     const int at = kCell * static_cast<int>(i);
-    Line(svg, "<text x=\"%d\" y=\"%d\" transform=\"rotate(45 %d %d)\">%lld</text>\n", kLeft + at,
-         kTop + size + 14, kLeft + at, kTop + size + 14, static_cast<long long>(axis[i]));
-    Line(svg, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%lld</text>\n", kLeft - 6, kTop + size - at - 3,
-         static_cast<long long>(axis[i]));
+    svg.Text(kLeft + at, kTop + size + 14, std::to_string(axis[i]), Svg::Anchor::kTilted);
+    svg.Text(kLeft - 6, kTop + size - at - 3, std::to_string(axis[i]), Svg::Anchor::kEnd);
   }
-  Line(svg, "<text x=\"%d\" y=\"%d\">m</text>\n<text x=\"14\" y=\"%d\">k</text>\n</svg>\n", kLeft + size / 2,
-       kTop + size + 56, kTop + size / 2);
+  svg.Text(kLeft + size / 2, kTop + size + 56, "m");
+  svg.Text(14, kTop + size / 2, "k");
   return svg;
 }
 
@@ -129,10 +107,7 @@ void AddMap(CLI::App& app, Run& run) {
       int counts[4] = {};
       auto svg = Draw(*o, dtype, *stages, counts);
       if (!svg.ok()) return svg.status();
-      std::FILE* f = std::fopen(o->out.c_str(), "w");
-      bool ok = f != nullptr && std::fwrite(svg->data(), 1, svg->size(), f) == svg->size();
-      if (f) ok = std::fclose(f) == 0 && ok;
-      if (!ok) return Status(opsnn::Code::kRuntime, "--out: \"" + o->out + "\" cannot be written");
+      if (Status s = svg->Write(o->out); !s.ok()) return s;
       std::printf("%s: %d fuse, %d split, %d refuse\n", o->out.c_str(), counts[0], counts[1], counts[2]);
       return opsnn::OkStatus();
     };

@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
     cli::AddSelftest(app, run);
     cli::AddCalibrate(app, run);
     cli::AddMap(app, run);
+    cli::AddScan(app, run);
     if (Status s = CheckCommand(app, argc, argv); !s.ok()) return s;
     try {
       app.parse(argc, argv);

@@ -143,6 +143,21 @@ class Cli(unittest.TestCase):
         self.assertIn("frob", run("map", "--epilogue", "frob", "--out", str(out), ok=False))
         self.assertIn("l9_bytes", run("map", "--profile", "A2:l9_bytes=1", "--out", str(out), ok=False))
 
+    def test_scan(self):
+        out = self.dir / "scan.svg"
+        args = ("scan", self.model, "--shape", "image=1,3,32,32", "--vary", "image:3=16..48:8")
+        text = run(*args, "--vary", "image:2=16..32:16", "--cold", "--out", str(out))
+        self.assertIn("10 sizes", text)
+        self.assertEqual(out.read_text().count("<rect"), 10)
+        points = json.loads(run(*args, "--random", "3", "--json"))["points"]
+        self.assertEqual(len(points), 3)
+        for p in points:
+            self.assertIn(p["sizes"]["image[3]"], (16, 24, 32, 40, 48))
+            self.assertGreater(p["planned_bytes"], 0)
+        for bad in ("image:3=16..8", "image:9=1..2", "frob:0=1..2", "image:3=1..4:", "image:3=1..4:0", "image=1..2", "1:1"):
+            self.assertIn("allowed", run("scan", self.model, "--vary", bad, ok=False))
+        self.assertIn("10000", run("scan", self.model, "--vary", "image:3=1..20000", ok=False))
+
     def test_calibrate(self):
         with tempfile.TemporaryDirectory() as cache:
             env = {"XDG_CACHE_HOME": cache}
