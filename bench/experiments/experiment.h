@@ -50,8 +50,7 @@ class Subject {
 
 // The same graph as it is written, and fused wherever that is legal.
 struct Pair {
-  explicit Pair(graph::GraphMaker& m)
-      : split(m, FusionMode::kOff), fused(m, FusionMode::kForce) {}
+  explicit Pair(graph::GraphMaker& m) : split(m, FusionMode::kOff), fused(m, FusionMode::kForce) {}
   std::vector<double> Seconds(double seconds = 2) {
     return InTurns({[this] { split.Run(); }, [this] { fused.Run(); }}, seconds);
   }
