@@ -17,7 +17,8 @@ void AddInfo(CLI::App& app, Run& run) {
       Json caches = Json::object(), knobs = Json::object();
       for (const auto& c : info.caches) caches[c.name] = c.bytes;
       for (const auto& k : opsnn::ListOptions())
-        knobs[k.key] = {{"value", k.value}, {"source", k.source}, {"env", k.env}};
+        knobs[k.key] = {{"value", k.value},           {"source", k.source},   {"env", k.env},
+                        {"default", k.default_value}, {"allowed", k.allowed}, {"help", k.help}};
       if (*json) {
         PrintJson({{"version", info.version},
                    {"isa", info.isa},

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Installs what opsnn needs on Debian 12 and later, and only what is missing.   usage: install_deps.sh build|models|checks
+# Installs what opsnn needs on Debian 12 and later, and only what is missing.   usage: install_deps.sh build|models|checks|browser
 set -euo pipefail
-case "${1:?usage: install_deps.sh build|models|checks}" in
+case "${1:?usage: install_deps.sh build|models|checks|browser}" in
   build)
     packages=(g++ cmake ninja-build ccache python3 pkg-config libhwy-dev libgtest-dev libbenchmark-dev libprotozero-dev
               libonnx-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libstb-dev
-              python3-onnx) ;;
+              python3-onnx python3-jinja2 python3-markdown-it) ;;
   models) command -v npm >/dev/null && exit 0; packages=(npm) ;;
   checks) packages=(clang-format clang-tidy git) ;;
-  *) echo "install_deps.sh: unknown set '$1'; allowed: build, models, checks" >&2; exit 1 ;;
+  browser) packages=(chromium chromium-driver python3-selenium) ;;
+  *) echo "install_deps.sh: unknown set '$1'; allowed: build, models, checks, browser" >&2; exit 1 ;;
 esac
 missing=()
 for p in "${packages[@]}"; do

@@ -53,6 +53,11 @@ if command -v pkg-config > /dev/null; then
   LD_LIBRARY_PATH="$prefix/lib64" "$work/small_c"
 fi
 
+echo "-- the steps of the CI workflow"
+if command -v bash > /dev/null; then
+  python3 "$here/workflow.py" "$prefix" "$work/workflow"
+fi
+
 echo "-- only the API is exported"
 leaked=$(nm -D --defined-only "$prefix/lib64/libopsnn.so" | awk '$2 ~ /[TW]/ {print $3}' |
          grep -Ev '^(opsnn_|ops_nn_|asccl_|calc_tiling|get_l1_capacity|get_ub_capacity|alloc_device|free_device|_Z.*5opsnn|_init|_fini)' || true)
