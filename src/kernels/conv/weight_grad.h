@@ -21,16 +21,19 @@
 namespace opsnn::conv {
 
 struct WeightGradPlan {
-  ConvShape given;         // the plain forward convolution; layouts do not matter
-  ConvShape shape;         // as the tiles see it: `given`, or with kernel columns as channels (spread)
-  bool spread = false;     // few channels: those of all kernel columns lie together, per output column
+  ConvShape given;      // the plain forward convolution; layouts do not matter
+  ConvShape shape;      // as the tiles see it: `given`, or with kernel columns as channels (spread)
+  bool spread = false;  // channels of all kernel columns lie together, per output column: few channels, and
+                        // kernels of one column that leave columns out
   bool depthwise = false;  // one input and one output channel per group: lanes are channels
   isa::Tier tier = isa::Tier::kSse4;
-  int64_t groups = 1;                     // that the kernel sees: 1 for depthwise
-  int64_t in_blocks = 0, out_blocks = 0;  // per group
-  int64_t run_rows = 1;                   // rows per run: what a tile reads of them stays in L1
-  bool pairs_outer = false;               // tiles go through the input blocks first
-  int64_t sweep_rows = 1;                 // rows that all tiles visit before the next: they stay in L2
+  int64_t groups = 1;                        // that the kernel sees: 1 for depthwise
+  int64_t in_blocks = 0, out_blocks = 0;     // per group
+  int64_t block_channels = kC0;              // of an input block; spread: as even as may be
+  int64_t run_rows = 1;                      // rows per run: what a tile reads of them stays in L1
+  bool pairs_outer = false;                  // tiles go through the input blocks first
+  int64_t sweep_rows = 1;                    // rows that all tiles visit before the next: they stay in L2
+  int64_t chunk_rows = 1, chunk_x_rows = 1;  // most rows of output and input cut into blocks at a time
   int64_t x_offset = 0, dy_offset = 0, sums_offset = 0;  // floats inside the workspace
   size_t workspace_bytes = 0;
 

@@ -113,7 +113,13 @@ TEST_P(WeightGrad, LargerShapes) {
   struct Row {
     int64_t n, c, size, oc, k, s, groups;
   };
-  for (const Row& r : {Row{1, 70, 30, 50, 3, 1, 1}, {2, 3, 60, 20, 7, 2, 1}, {1, 96, 20, 96, 3, 1, 96}}) {
+  for (const Row& r : {Row{1, 70, 30, 50, 3, 1, 1},
+                       {2, 3, 60, 20, 7, 2, 1},
+                       {1, 96, 20, 96, 3, 1, 96},
+                       {2, 24, 64, 17, 3, 1, 1},  // several chunks in an image
+                       {5, 33, 28, 40, 1, 1, 1},  // several images in a chunk
+                       {3, 20, 90, 17, 1, 2, 1},
+                       {3, 64, 56, 64, 3, 2, 64}}) {
     ConvShape s;
     s.n = r.n, s.c = r.c, s.h = s.w = r.size, s.oc = r.oc, s.kh = s.kw = r.k, s.sh = s.sw = r.s;
     s.groups = r.groups, s.pt = s.pl = r.k / 2;

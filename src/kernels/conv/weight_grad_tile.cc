@@ -14,20 +14,21 @@ using D = hn::CappedTag<float, kC0>;
 using V = hn::Vec<D>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 constexpr int kPerBlock = kC0 / kLanes;
-// With 32 registers two output blocks times 8 channels: 16 sums hide the latency, and a pixel costs 10 loads
-// for its 16 multiply-adds. With 16 registers what fits beside one block.
+// With 32 registers two output blocks times up to 11 channels, most often 8: 16 sums hide the latency, and a
+// pixel costs 10 loads for its 16 multiply-adds. With 16 registers what fits beside one block.
 constexpr int kMostBlocks = HWY_MAX_BYTES >= 64 ? 2 : 1;
-constexpr int kChannels = HWY_MAX_BYTES >= 64 ? 8 : HWY_MAX_BYTES >= 32 ? 4 : 2;
+constexpr int kChannels = HWY_MAX_BYTES >= 64 ? 11 : HWY_MAX_BYTES >= 32 ? 4 : 2;
 
-// kN channels from `channel` on, kBlocks output blocks from `block` on.
+// kN channels from `channel` on, of which `real` are added to the sums; kBlocks output blocks from `block`
+// on.
 template <int kBlocks, int kN>
-HWY_NOINLINE void Tile(const TapArgs& t, int channel, int block) {
+HWY_NOINLINE void Tile(const TapArgs& t, int channel, int real, int block) {
   constexpr int NV = kBlocks * kPerBlock;
   const D d;
   V acc[NV][kN];
 #pragma GCC unroll 8
   for (int v = 0; v < NV; ++v)
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int c = 0; c < kN; ++c) acc[v][c] = hn::Zero(d);
   const int64_t x_step = t.x_step, dy_block = t.dy_block, pixels = t.pixels;
   const float* const x0 = t.x + channel;
@@ -40,7 +41,7 @@ HWY_NOINLINE void Tile(const TapArgs& t, int channel, int block) {
 #pragma GCC unroll 8
       for (int v = 0; v < NV; ++v)
         g[v] = hn::LoadU(d, dy + (v / kPerBlock) * dy_block + (v % kPerBlock) * kLanes);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int c = 0; c < kN; ++c) {
         const V b = hn::Set(d, x[c]);
 #pragma GCC unroll 8
@@ -48,8 +49,9 @@ HWY_NOINLINE void Tile(const TapArgs& t, int channel, int block) {
       }
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int c = 0; c < kN; ++c) {
+    if (c >= real) break;
     float* const sums = t.sums + (channel + c) * t.sums_stride + block * kC0;
 #pragma GCC unroll 8
     for (int v = 0; v < NV; ++v)
@@ -57,14 +59,25 @@ HWY_NOINLINE void Tile(const TapArgs& t, int channel, int block) {
   }
 }
 
+// As few tiles as there must be, as even as their sizes allow. One with more channels than there are
+// multiplies lanes that no sum takes: a narrower one would wait for its own results as long.
 template <int kBlocks>
 HWY_INLINE void Channels(const TapArgs& t, int block) {
-  int c = 0;
-  for (; c + kChannels <= t.channels; c += kChannels) Tile<kBlocks, kChannels>(t, c, block);
-  if constexpr (kChannels > 4) {
-    for (; c + 4 <= t.channels; c += 4) Tile<kBlocks, 4>(t, c, block);
+  for (int c = 0, count; c < t.channels; c += count) {
+    const int left = t.channels - c, tiles = (left + kChannels - 1) / kChannels;
+    count = (left + tiles - 1) / tiles;
+    if (count <= 2) {
+      Tile<kBlocks, 2>(t, c, count, block);
+    } else if (count <= 4) {
+      if constexpr (kChannels >= 4) Tile<kBlocks, 4>(t, c, count, block);
+    } else if (count <= 6) {
+      if constexpr (kChannels >= 6) Tile<kBlocks, 6>(t, c, count, block);
+    } else if (count <= 8) {
+      if constexpr (kChannels >= 8) Tile<kBlocks, 8>(t, c, count, block);
+    } else {
+      if constexpr (kChannels >= 11) Tile<kBlocks, 11>(t, c, count, block);
+    }
   }
-  for (; c < t.channels; ++c) Tile<kBlocks, 1>(t, c, block);
 }
 
 void Dense(const TapArgs& t) {
