@@ -86,10 +86,14 @@ class Functions:
         known = published(p.get("dtypes", {}).get(q["name"], []))
         optional = q.get("optional", False) or bool(row and row["params"][i].get("optional"))
         attr = decl if decl and "type" in decl else None
+        shape = facts.get("shapes", {}).get(q["name"], "")
+        if not shape and tensor and op and op["layout"] == "elementwise" and "List" not in q["ctype"]:
+            several = len(op["inputs"]) > 1
+            shape = ("any: operands broadcast" if q["dir"] == "in" else "what they broadcast to") if several else "any"
         return {"name": q["name"], "ctype": gen_capi_headers.declare(q["ctype"], "").strip(), "dir": q["dir"],
                 "optional": optional, "tensor": tensor, "dtypes": dtypes or ([] if row else known),
-                "missing": [t for t in known if t not in OURS] if row else [],
-                "shape": facts.get("shapes", {}).get(q["name"], ""), "formats": facts.get("formats", {}).get(q["name"], []),
+                "missing": [t for t in known if t not in OURS] if row and tensor else [],
+                "shape": shape, "formats": facts.get("formats", {}).get(q["name"], []),
                 "operand": operand, "attr": attr, "doc": (decl or {}).get("doc", "")}
 
     def derived_summary(self, api, op):
