@@ -16,9 +16,7 @@ namespace {
 constexpr int kFewChannels = 4;  // up to here an NCHW image is read as it is: blocks would be 3/4 padding
 
 // Does every output row read the input row of its own number alone?
-bool RowsAlone(const ConvShape& s) {
-  return !s.transposed && s.kh == 1 && s.sh == 1 && s.pt == 0 && s.oh == s.h;
-}
+bool RowsAlone(const ConvShape& s) { return s.kh == 1 && s.sh == 1 && s.pt == 0 && s.oh == s.h; }
 
 // Kernels that look at one row of one slice see (D, H) as more rows.
 ConvShape FoldDepth(ConvShape s) {
@@ -170,7 +168,7 @@ void LayOutWeights(ConvPlan* p) {
 ConvShape AsKernelsSee(const ConvShape& s) { return FoldDepth(s); }
 
 std::span<const Variant> VariantsFor(const ConvShape& s) {
-  static constexpr Variant kOfTransposed[] = {Variant::kTransposed, Variant::kGrouped},
+  static constexpr Variant kOfTransposed[] = {Variant::kPointwise, Variant::kTransposed, Variant::kGrouped},
                            kOfGroups[] = {Variant::kDepthwise, Variant::kDirect, Variant::kGrouped},
                            kOfOne[] = {Variant::kDepthwise, Variant::kFirstLayer, Variant::kWinograd,
                                        Variant::kPointwise, Variant::kDirect};
@@ -190,6 +188,7 @@ const char* Refusal(const ConvShape& s, Variant v) {
     case Variant::kWinograd:
       return s.flat() ? WinogradRefusal(s) : "three dimensions";
     case Variant::kPointwise: {
+      if (s.groups != 1) return "groups";
       const bool pointwise = s.flat() && RowsAlone(s) && s.kw == 1 && s.sw == 1 && s.pl == 0 && s.ow == s.w;
       return pointwise ? nullptr : "kernel, stride or padding";
     }
