@@ -6,8 +6,6 @@
 namespace cli {
 namespace {
 
-constexpr size_t kWorst = 10;
-
 Json ToJson(const opsnn::JudgePoint& p) {
   return {{"chain", p.chain},
           {"shape", p.shape},
@@ -16,36 +14,41 @@ Json ToJson(const opsnn::JudgePoint& p) {
           {"regret", p.regret},
           {"fused_us", p.fused_us},
           {"split_us", p.split_us},
+          {"hybrid_us", p.hybrid_us},
+          {"predicted_hybrid_us", p.predicted_hybrid_us},
           {"predicted_fused_us", p.predicted_fused_us},
           {"predicted_split_us", p.predicted_split_us}};
 }
 
-void Print(const opsnn::JudgeReport& r) {
+void Print(const opsnn::JudgeReport& r, size_t worst) {
   std::printf(
       "%zu points, up to %d threads: regret geometric mean %.4f, worst %.3f; a chosen fused form against its "
       "parts, worst %.3f\n",
       r.points.size(), r.threads, r.regret_geomean, r.regret_worst, r.fused_vs_parts_worst);
-  std::printf("splitting wins by 5 %% in %d, fusing in %d; predicted times are off by a factor of %.2f\n",
-              r.split_wins, r.fuse_wins, r.prediction_error);
-  std::printf("  %-18s %-20s %3s %10s %10s | %10s %10s  %-6s %s\n", "chain", "shape", "thr", "fused us",
-              "split us", "predicted", "predicted", "chosen", "regret");
-  for (const auto& p : r.Worst(kWorst)) {
-    std::printf("  %-18s %-20s %3d %10.2f %10.2f | %10.2f %10.2f  %-6s %.3f\n", p.chain.c_str(),
-                p.shape.c_str(), p.threads, p.fused_us, p.split_us, p.predicted_fused_us,
-                p.predicted_split_us, Name(p.verdict), p.regret);
+  std::printf(
+      "splitting wins by 5 %% in %d, fusing in %d; %d run by regions; predicted times are off by a factor of "
+      "%.2f\n",
+      r.split_wins, r.fuse_wins, r.hybrid_chosen, r.prediction_error);
+  std::printf("  %-18s %-20s %3s %10s %10s %10s | %10s %10s %10s  %-6s %s\n", "chain", "shape", "thr",
+              "fused us", "split us", "regions us", "predicted", "predicted", "predicted", "chosen",
+              "regret");
+  for (const auto& p : r.Worst(worst)) {
+    std::printf("  %-18s %-20s %3d %10.2f %10.2f %10.2f | %10.2f %10.2f %10.2f  %-6s %.3f\n", p.chain.c_str(),
+                p.shape.c_str(), p.threads, p.fused_us, p.split_us, p.hybrid_us, p.predicted_fused_us,
+                p.predicted_split_us, p.predicted_hybrid_us, Name(p.verdict), p.regret);
   }
 }
 
-Status BenchJudge(int runs, bool json) {
+Status BenchJudge(int runs, size_t worst_points, bool json) {
   Progress progress("judge");
   auto report = opsnn::MeasureJudge(runs, [&](int done, int total) { progress.Update(done, total); });
   if (!report.ok()) return report.status();
   if (!json) {
-    Print(*report);
+    Print(*report, worst_points);
     return opsnn::OkStatus();
   }
   Json worst = Json::array();
-  for (const auto& p : report->Worst(kWorst)) worst.push_back(ToJson(p));
+  for (const auto& p : report->Worst(worst_points)) worst.push_back(ToJson(p));
   PrintJson({{"points", report->points.size()},
              {"threads", report->threads},
              {"regret_geomean", report->regret_geomean},
@@ -53,6 +56,7 @@ Status BenchJudge(int runs, bool json) {
              {"fused_vs_parts_worst", report->fused_vs_parts_worst},
              {"split_wins", report->split_wins},
              {"fuse_wins", report->fuse_wins},
+             {"hybrid_chosen", report->hybrid_chosen},
              {"prediction_error", report->prediction_error},
              {"runs", runs},
              {"worst", worst}});
@@ -85,7 +89,11 @@ void AddBenchPlanner(CLI::App& bench, Run& run) {
   auto json = std::make_shared<bool>(false);
   judge->add_option("--runs", *runs, "Timed runs of each form")->check(IntIn(1, 100000));
   AddFlag(*judge, "--json", *json, "Print JSON");
-  judge->callback([&run, runs, json] { run = [runs, json] { return BenchJudge(*runs, *json); }; });
+  auto worst = std::make_shared<int>(10);
+  judge->add_option("--worst", *worst, "Points to list, worst first")->check(IntIn(1, 100000));
+  judge->callback([&run, runs, worst, json] {
+    run = [runs, worst, json] { return BenchJudge(*runs, static_cast<size_t>(*worst), *json); };
+  });
   auto* plan = bench.add_subcommand("plan", "What planning a new and a cached shape class costs");
   AddFlag(*plan, "--json", *json, "Print JSON");
   plan->callback([&run, json] { run = [json] { return BenchPlan(*json); }; });

@@ -36,6 +36,12 @@ void Print(const opsnn::plan::Decision& d) {
   if (!d.split_terms.empty()) PrintTerms("split", d.time_split_us, d.split_terms);
   if (!d.fused_terms.empty() || !d.split_terms.empty())
     std::printf("    benefit %.2f us, threshold %.2f us\n", d.benefit_us, d.threshold_us);
+  for (const auto& r : d.regions) {
+    const auto ll = [](int64_t v) { return static_cast<long long>(v); };
+    std::printf("    rows %lld to %lld in blocks of %lld: %s (a block fused %.2f us, split %.2f us)\n",
+                ll(r.first), ll(r.first + r.rows - 1), ll(r.block), Name(r.verdict), r.fused_us, r.split_us);
+  }
+  if (d.time_hybrid_us > 0) std::printf("    by regions %.2f us\n", d.time_hybrid_us);
 }
 
 using opsnn::plan::Decision;

@@ -28,15 +28,16 @@ std::vector<int64_t> Axis(const MapOptions& o) {
   }
 }
 
-// Colours that stay apart for everybody: blue fuses, orange splits, grey is refused. The deeper, the more is
-// won.
+// Colours that stay apart for everybody: blue fuses, orange splits, green does either by regions, grey is
+// refused. The deeper, the more is won.
 std::string Colour(const opsnn::plan::Decision& d) {
   if (d.verdict == Verdict::kRefuse) return "#bbbbbb";
+  const bool hybrid = d.verdict == Verdict::kHybrid;
   const double slower = std::max(d.time_fused_us, d.time_split_us),
-               faster = std::min(d.time_fused_us, d.time_split_us);
+               faster = hybrid ? d.time_hybrid_us : std::min(d.time_fused_us, d.time_split_us);
   const double depth = faster > 0 ? std::min(1.0, std::log2(slower / faster)) : 0;
   const bool fuse = d.verdict != Verdict::kSplit;
-  const int full[3] = {fuse ? 0 : 213, fuse ? 90 : 94, fuse ? 181 : 0};
+  const int full[3] = {fuse ? 0 : 213, hybrid ? 158 : fuse ? 90 : 94, hybrid ? 115 : fuse ? 181 : 0};
   return Tint(full, 0.25 + 0.75 * depth);
 }
 
@@ -65,7 +66,7 @@ Result<Svg> Draw(const MapOptions& o, opsnn::DType dtype, const std::vector<std:
     }
   }
   svg.Text(kLeft, 20, title, Svg::Anchor::kStart, 13);
-  svg.Text(kLeft, 38, "blue: fuse, orange: split, grey: refused; deeper: more to gain");
+  svg.Text(kLeft, 38, "blue: fuse, orange: split, green: by regions, grey: refused; deeper: more to gain");
   for (size_t i = 0; i < axis.size(); i += static_cast<size_t>(o.steps)) {
     const int at = kCell * static_cast<int>(i);
     svg.Text(kLeft + at, kTop + size + 14, std::to_string(axis[i]), Svg::Anchor::kTilted);

@@ -108,6 +108,15 @@ Json ToJson(const opsnn::plan::Decision& d) {
     for (const auto& t : list) j[t.name] = t.us;
     return j;
   };
+  Json regions = Json::array();
+  for (const auto& r : d.regions) {
+    regions.push_back({{"first_row", r.first},
+                       {"rows", r.rows},
+                       {"block", r.block},
+                       {"verdict", Name(r.verdict)},
+                       {"block_fused_us", r.fused_us},
+                       {"block_split_us", r.split_us}});
+  }
   return {{"chain", d.chain},
           {"where", d.where},
           {"shape", d.shape},
@@ -123,6 +132,8 @@ Json ToJson(const opsnn::plan::Decision& d) {
           {"time_split_us", d.time_split_us},
           {"benefit_us", d.benefit_us},
           {"threshold_us", d.threshold_us},
+          {"regions", regions},
+          {"time_hybrid_us", d.time_hybrid_us},
           {"rests_on_assumed", d.rests_on_assumed}};
 }
 

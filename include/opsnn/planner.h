@@ -34,20 +34,29 @@ struct PlanningCost {
 };
 OPSNN_API PlanningCost MeasurePlanning();
 
-// One (chain, shape, threads) point: both forms measured in turns, and what the model said.
+// Calls that ran by regions (Verdict::kHybrid) in this process, and their blocks of rows of either kind.
+struct RegionCounters {
+  int64_t calls = 0, fused = 0, split = 0;
+};
+OPSNN_API RegionCounters RegionsRun();
+
+// One (chain, shape, threads) point: its forms measured in turns, and what the model said.
 struct JudgePoint {
   std::string chain, shape;
   int threads = 1;
   double fused_us = 0, split_us = 0, predicted_fused_us = 0, predicted_split_us = 0;
+  double hybrid_us = 0, predicted_hybrid_us = 0;  // 0 where regions were not chosen
   plan::Verdict verdict = plan::Verdict::kSplit;
-  double regret = 1;  // time of the chosen form over the shorter one
+  double regret = 1;  // time of the chosen form over the shortest one
 };
 struct JudgeReport {
   std::vector<JudgePoint> points;
   int threads = 1;  // the most that were used
   double regret_geomean = 1, regret_worst = 1;
-  double fused_vs_parts_worst = 0;  // least of split over fused where fusing was chosen; 0 where it never was
-  int split_wins = 0, fuse_wins = 0;  // points where a form wins by 5 % or more
+  // Least of split over chosen where fusing, wholly or by regions, was chosen; 0 where it never was.
+  double fused_vs_parts_worst = 0;
+  int split_wins = 0, fuse_wins = 0;  // points where one of the two wins by 5 % or more
+  int hybrid_chosen = 0;              // points that run by regions
   double prediction_error = 1;        // factor by which predicted times are off, geometric mean
   OPSNN_API std::vector<JudgePoint> Worst(size_t n) const;
 };

@@ -107,6 +107,11 @@ Result<plan::Decision> JudgeMatmul(const MatmulEdge& edge, const std::string& pr
   return plan::JudgeContraction(e, p, knobs);
 }
 
+RegionCounters RegionsRun() {
+  const plan::RegionCounters c = plan::RegionsRun();
+  return {c.calls, c.fused, c.split};
+}
+
 PlanningCost MeasurePlanning() {
   constexpr int kShapes = 1000, kRepeats = 100;
   const Knobs& knobs = GetKnobs();

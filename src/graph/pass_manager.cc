@@ -18,6 +18,8 @@ constexpr Pass kLoadPasses[] = {
     {"gelu", true, true, Gelu},
     {"layernorm", true, true, LayerNorm},
     {"transposed_conv", true, true, TransposedConv},
+    // Changes no bits, but pays only where parts are read in place, which do.
+    {"merged_products", true, true, MergedProducts},
     {"dead_code", false, false, DeadCode},
 };
 
@@ -28,6 +30,7 @@ constexpr Pass kPreparePasses[] = {
     {"reshapes", true, false, ReshapeSimplification},
     {"dead_code", false, false, DeadCode},
     {"epilogue_fusion", true, false, EpilogueFusion},
+    {"chained_products", true, false, ChainedProducts},
     {"pointwise_chain", true, false, PointwiseChain},
     {"row_chain", true, false, RowChain},
     {"layout", false, false, AssignLayouts},

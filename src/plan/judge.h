@@ -50,6 +50,16 @@ struct ContractionEdge {
   int threads = 0;  // 0 = as many as are available; the host only
 };
 
+// Two products in a chain, (m x k) x (k x hidden) and what comes out times (hidden x n), with a chain between
+// them that the first takes. Fused means in blocks of rows: what lies between stays on chip.
+struct ChainedEdge {
+  std::string chain, where, shape;
+  int64_t m = 0, k = 0, hidden = 0, n = 0;
+  DType dtype = DType::kF32;
+  const Program* between = nullptr;
+  int threads = 0;
+};
+
 // Two pointwise programs that meet at an intermediate of `elements` values.
 struct PointwiseEdge {
   std::string chain, where, shape;
@@ -83,6 +93,8 @@ struct ConversionEdge {
 };
 
 Decision JudgeContraction(const ContractionEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
+// A verdict of kFuse has one region: all rows, in blocks that fit the budget.
+Decision JudgeChained(const ChainedEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
 Decision JudgePointwiseChain(const PointwiseEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
 Decision JudgeRowProgram(const RowEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
 Decision JudgeConversion(const ConversionEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
@@ -103,6 +115,13 @@ std::shared_ptr<const Decision> CachedJudgePointwise(const PointwiseEdge& e, con
 
 CacheCounters JudgeCacheCounters();
 void ClearJudgeCache();
+
+// Blocks of rows that hybrid calls ran, and those calls.
+struct RegionCounters {
+  int64_t calls = 0, fused = 0, split = 0;
+};
+void CountRegions(int64_t fused, int64_t split);  // of one call; any thread
+RegionCounters RegionsRun();
 
 inline bool Fuses(const Decision& d) { return d.verdict == Verdict::kFuse || d.verdict == Verdict::kHybrid; }
 

@@ -49,6 +49,7 @@ int64_t SizeInBytes(const Decision& d) {
   size_t bytes =
       sizeof(Decision) + sizeof(JudgeKey) + 128 + d.chain.size() + d.reason.size() + d.profile.size();
   bytes += d.budget.size() * sizeof(BudgetItem) + d.retries.size() * sizeof(Retry);
+  bytes += d.regions.size() * sizeof(Region);
   bytes += (d.fused_terms.size() + d.split_terms.size()) * sizeof(CostTerm);
   return static_cast<int64_t>(bytes);
 }
@@ -89,7 +90,7 @@ std::shared_ptr<const Decision> CachedJudgeContraction(const ContractionEdge& e,
               Bits(knobs.fuse_threshold),
               std::hash<std::string>{}(e.chain),
               0};
-  return FindOrJudge(key, knobs, [&] {
+  auto decision = FindOrJudge(key, knobs, [&] {
     ContractionEdge of_class = e;
     of_class.m = ClassOf(e.m);
     of_class.n = ClassOf(e.n);
@@ -99,6 +100,9 @@ std::shared_ptr<const Decision> CachedJudgeContraction(const ContractionEdge& e,
     of_class.threads = threads;
     return JudgeContraction(of_class, p, knobs);
   });
+  // Regions are counted in rows, of which a class has many.
+  return decision->verdict == Verdict::kHybrid ? std::make_shared<Decision>(JudgeContraction(e, p, knobs))
+                                               : decision;
 }
 
 std::shared_ptr<const Decision> CachedJudgePointwise(const PointwiseEdge& e, const DeviceProfile& p,

@@ -161,7 +161,7 @@ bool ShouldStream(const Job& job, int num_inputs) {
       if (job.args[i].data == job.args[a].data) return false;
     }
   }
-  return bytes >= StreamingThreshold();
+  return std::max(bytes, PartOfResult::Bytes()) >= StreamingThreshold();
 }
 
 void FillJob(Job& job, std::span<const TensorView> inputs, std::span<const TensorView> outputs) {

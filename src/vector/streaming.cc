@@ -22,6 +22,14 @@ int64_t StreamingThreshold() {
   return threshold;
 }
 
+namespace {
+thread_local int64_t whole_result_bytes = 0;
+}  // namespace
+
+PartOfResult::PartOfResult(int64_t bytes) : outer_(whole_result_bytes) { whole_result_bytes = bytes; }
+PartOfResult::~PartOfResult() { whole_result_bytes = outer_; }
+int64_t PartOfResult::Bytes() { return whole_result_bytes; }
+
 void FlushStreams() { hwy::FlushStream(); }
 
 }  // namespace opsnn::vector

@@ -58,6 +58,11 @@ void Finish(Graph& g, const PassContext& c, plan::Decision d, const std::string&
   d.chain = chain;  // a decision from the cache stands for every edge of its class
   d.where = where;
   if (!shape.empty()) d.shape = shape;
+  if (c.fusion == FusionMode::kForce && d.verdict == plan::Verdict::kHybrid) {
+    d.verdict = plan::Verdict::kFuse;
+    d.regions.clear();
+    d.reason = "fusion is forced by the user; the judge would take regions: " + d.reason;
+  }
   if (c.fusion == FusionMode::kForce && d.verdict == plan::Verdict::kSplit) {
     d.verdict = plan::Verdict::kFuse;
     d.reason = "fusion is forced by the user; the judge would split: " + d.reason;
@@ -113,6 +118,14 @@ Edge ForAnyThreadCount(Edge e) {
 bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
   Finish(g, c, *plan::CachedJudgeContraction(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.chain, e.where,
          e.shape);
+  return plan::Fuses(g.decisions.back());
+}
+
+// Forced chains are judged as such: one that is split then has no block of rows that fits.
+bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
+  Knobs knobs = GetKnobs();
+  if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
+  g.decisions.push_back(plan::JudgeChained(ForAnyThreadCount(e), *c.profile, knobs));
   return plan::Fuses(g.decisions.back());
 }
 

@@ -22,6 +22,7 @@ std::string ShapeText(const Graph& g, NodeId n);
 // Asks the judge; under FusionMode::kForce the verdict becomes "fuse" and says so. Sets where and shape, and
 // appends the decision to the graph.
 bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e);
+bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e);
 bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e);
 bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e);
 void Refuse(Graph& g, const PassContext& c, std::string chain, NodeId where, DType dtype, std::string reason);

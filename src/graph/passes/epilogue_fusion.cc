@@ -71,9 +71,11 @@ class Fuser {
     auto tail = std::make_shared<op::FusedTail>();
     tail->program = chain.Build(region.output);
     if (!tail->program.IsF32Pointwise()) return;
+    const size_t decision = g_.decisions.size();
     if (!Decide(seed, region, chain, tail->program)) return;
     RecordBoundary(r_, c_, seed, region.nodes, region.output);
     ++c_.effects;
+    tail->regions = g_.decisions[decision].regions;
     Apply(seed, region, chain, std::move(tail));
   }
 

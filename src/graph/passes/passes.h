@@ -31,12 +31,16 @@ Status Gelu(Graph& g, PassContext& c);
 // (x - mean) / sqrt(mean((x - mean)^2) + eps) [* scale] [+ bias] over trailing axes becomes
 // LayerNormalization.
 Status LayerNorm(Graph& g, PassContext& c);
+// Products of one tensor with several constant matrices become one, its columns split behind it.
+Status MergedProducts(Graph& g, PassContext& c);
 // Transposes that undo or compose with each other, that move no data, or that a MatMul can read through.
 Status TransposeSimplification(Graph& g, PassContext& c);
 // Reshapes of reshapes.
 Status ReshapeSimplification(Graph& g, PassContext& c);
 // Pointwise nodes behind a Conv, MatMul or Gemm become its tail.
 Status EpilogueFusion(Graph& g, PassContext& c);
+// Two products in a row become FeedForward in blocks of rows, where the planner finds that it pays.
+Status ChainedProducts(Graph& g, PassContext& c);
 // Pointwise nodes in a row become one Program node.
 Status PointwiseChain(Graph& g, PassContext& c);
 // A pointwise chain and the Softmax, LayerNormalization or RMSNormalization behind it become one row program.

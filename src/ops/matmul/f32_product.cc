@@ -5,8 +5,10 @@
 #include "device/profile.h"
 #include "isa/tier.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/regions.h"
 #include "ops/matmul/product_kernel.h"
 #include "plan/gemm_blocking.h"
+#include "plan/judge.h"
 #include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
@@ -39,9 +41,15 @@ class F32Product : public op::Kernel {
   Status Plan(const ProductCall& call);
   Status Run(const op::RunArgs& args) const override;
   std::string variant() const override;
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(gemm::RegionScratch(regions_, nest_.n)) * sizeof(float);
+  }
 
  private:
   Status PlanPost(const ProductCall& call);
+  Status PlanRegions(const ProductCall& call, const std::vector<LoopOperand>& operands);
+  void FitRegions();
+  void RunByRegions(const gemm::Params& p, std::span<const vector::EpilogueArg> args, void* scratch) const;
   void PlanPackedB(const ProductCall& call);
   void RunOne(const op::RunArgs& args, const void* a, const void* b, const Dims& at) const;
 
@@ -50,6 +58,10 @@ class F32Product : public op::Kernel {
   std::shared_ptr<const vector::CompiledProgram> rest_;
   int bias_ = -1;  // RunArgs input, or -1
   LoopOperand c_;  // the output when no program stores
+  // A hybrid call: the regions, and the chain as a pass of its own, whose operands follow those of rest_.
+  std::vector<gemm::RowRegion> regions_;
+  std::shared_ptr<const vector::CompiledProgram> chain_;
+  size_t rest_args_ = 0;
   std::shared_ptr<const gemm::PackedB> packed_;
   int64_t a_bytes_ = 0, b_bytes_ = 0;
   std::vector<int64_t> output_bytes_;
@@ -81,7 +93,7 @@ Status F32Product::PlanPost(const ProductCall& call) {
   c_ = LoopsOf(call.shape, c.outputs[0], 0, true);
   Program rest = split.rest_program;
   if (!split.rest) {
-    if (c_.dtype == DType::kF32 && c_.col_stride == 1) return OkStatus();
+    if (c_.dtype == DType::kF32 && c_.col_stride == 1) return PlanRegions(call, operands);
     ProgramBuilder copy;  // another dtype or column stride: the store of a program does that
     copy.Output(copy.Unary(StageOp::kCopy, copy.Input()));
     rest = std::move(copy).Build();
@@ -95,7 +107,41 @@ Status F32Product::PlanPost(const ProductCall& call) {
     return Errorf(Code::kNotImplemented, "%s: the fused tail has %zu operands; allowed: %zu", call.name,
                   nest_.args.size(), kMaxArgs);
   }
+  rest_args_ = nest_.args.size();
+  return PlanRegions(call, operands);
+}
+
+Status F32Product::PlanRegions(const ProductCall& call, const std::vector<LoopOperand>& operands) {
+  const op::PlanContext& c = *call.context;
+  if (!c.tail || c.tail->regions.empty() || operands.size() + c.outputs.size() > kMaxArgs) return OkStatus();
+  for (const plan::Region& r : c.tail->regions) {
+    regions_.push_back({r.rows, r.block, r.verdict == plan::Verdict::kFuse});
+  }
+  OPSNN_ASSIGN_OR_RETURN(chain_, vector::Compile(call.post.program));
+  nest_.args.insert(nest_.args.end(), operands.begin(), operands.end());
+  for (size_t i = 0; i < c.outputs.size(); ++i) {
+    nest_.args.push_back(LoopsOf(call.shape, c.outputs[i], static_cast<int>(i), true));
+  }
   return OkStatus();
+}
+
+// The judge counted rows as if every operand walked the leading dims alike. Where one does not, the product
+// is several, and all their rows are fused.
+void F32Product::FitRegions() {
+  int64_t rows = 0;
+  for (const gemm::RowRegion& r : regions_) rows += r.rows;
+  if (nest_.lead.rank() != 2 || nest_.batch() != 1 || rows != nest_.m() ||
+      gemm::ChoosePath(params_) == gemm::Path::kGemv) {
+    regions_.clear();
+  }
+}
+
+void F32Product::RunByRegions(const gemm::Params& p, std::span<const vector::EpilogueArg> args,
+                              void* scratch) const {
+  int64_t blocks[2] = {0, 0};
+  for (const gemm::RowRegion& r : regions_) blocks[r.fused] += (r.rows + r.block - 1) / r.block;
+  plan::CountRegions(blocks[1], blocks[0]);
+  gemm::RunRegions(p, {chain_.get(), args}, regions_, static_cast<float*>(scratch));
 }
 
 // A constant B is packed once per owner. Few rows read it in place: packing would double its memory for
@@ -138,6 +184,7 @@ Status F32Product::Plan(const ProductCall& call) {
   params_.c_batch_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 2];
   params_.blocking = BlockingFor(nest_);
   PlanPackedB(call);
+  FitRegions();
   a_bytes_ = AliasGuard::Extent(nest_, nest_.a, 1, nest_.k, true);
   b_bytes_ = packed_ ? 0 : AliasGuard::Extent(nest_, nest_.b, nest_.k, nest_.n, false);
   for (const op::TensorDesc& y : c.outputs) {
@@ -152,18 +199,21 @@ void F32Product::RunOne(const op::RunArgs& args, const void* a, const void* b, c
   p.a.data = static_cast<const char*>(a) + Offset(nest_.a, at);
   p.b.data = static_cast<const char*>(b) + Offset(nest_.b, at);
   if (bias_ >= 0) p.epilogue.bias = static_cast<const float*>(args.inputs[bias_]);
-  std::array<vector::EpilogueArg, kMaxArgs> bound;
+  std::array<vector::EpilogueArg, 2 * kMaxArgs> bound;
+  for (size_t i = 0; i < nest_.args.size(); ++i) {
+    const LoopOperand& x = nest_.args[i];
+    void* base = x.is_output ? args.outputs[x.index] : args.inputs[x.index];
+    bound[i] = ToArg(x);
+    bound[i].data = static_cast<char*>(base) + Offset(x, at);
+  }
   if (rest_) {
-    for (size_t i = 0; i < nest_.args.size(); ++i) {
-      const LoopOperand& x = nest_.args[i];
-      void* base = x.is_output ? args.outputs[x.index] : args.inputs[x.index];
-      bound[i] = ToArg(x);
-      bound[i].data = static_cast<char*>(base) + Offset(x, at);
-    }
     p.epilogue.program = rest_.get();
-    p.epilogue.args = {bound.data(), nest_.args.size()};
+    p.epilogue.args = {bound.data(), rest_args_};
   } else {
     p.c = reinterpret_cast<float*>(static_cast<char*>(args.outputs[0]) + Offset(c_, at));
+  }
+  if (!regions_.empty()) {
+    return RunByRegions(p, {bound.data() + rest_args_, nest_.args.size() - rest_args_}, args.workspace);
   }
   gemm::Run(p);
 }
@@ -196,6 +246,10 @@ std::string F32Product::variant() const {
   if (bias_ >= 0) v += ", +bias";
   if (params_.epilogue.act != vector::RegAct::kNone) v += ", +activation";
   if (rest_) v += ", +program";
+  for (const gemm::RowRegion& r : regions_) {
+    v += StrFormat(", %lld rows %s", static_cast<long long>(r.rows), r.fused ? "fused" : "split");
+    if (r.block < r.rows) v += StrFormat(" by %lld", static_cast<long long>(r.block));
+  }
   return v;
 }
 

@@ -1,0 +1,126 @@
+// Hybrid verdicts: one product whose rows are treated by regions.
+//
+// An intermediate that leaves the caches costs a split chain two trips to memory, and a fused chain stores
+// its output through the caches, line by line read before written. In blocks of rows whose intermediate stays
+// in the cores' own caches the split form has neither: the product writes a buffer that never leaves, the
+// pass reads it there and streams the output. What is left of the rows is mostly cheaper fused.
+#include <algorithm>
+#include <atomic>
+
+#include "base/int_math.h"
+#include "base/status.h"
+#include "plan/contraction.h"
+
+namespace opsnn::plan {
+namespace {
+
+using device::DeviceProfile;
+
+// Every region brings B into panels anew: three quarters of the time of one tile of rows that reads them
+// (kernels/gemm/gemm.cc measured it), which are 14 rows with AVX-512 and 6 with AVX2.
+constexpr double kPackShare = 0.75, kPanelRows = 14;
+// Regions must promise this share of the better whole form: what the model is off by within one shape, forms
+// against each other, when it was measured.
+constexpr double kMargin = 0.1;
+
+struct Parts {
+  const Contraction& whole;
+  const Tile &fused, &split;
+  double cube_us;  // of the whole
+
+  Region Price(int64_t first, int64_t rows, int64_t block) const {
+    ContractionEdge e = whole.e;
+    e.m = block;
+    const Contraction c = PartOf(whole, e, block, cube_us);
+    Decision d;
+    AddSplitTerms(c, split, d);
+    Region r{first, rows, block, Verdict::kSplit, 0, 0};
+    for (const CostTerm& t : d.split_terms) r.split_us += t.us;
+    r.fused_us = AddFusedTerms(c, fused, c.p.handover_cycles(), d.fused_terms);
+    if (r.fused_us < r.split_us) r.verdict = Verdict::kFuse;
+    return r;
+  }
+};
+
+double Microseconds(const Region& r, double start_us) {
+  const double blocks = static_cast<double>(CeilDiv(r.rows, r.block));
+  return blocks * (std::min(r.fused_us, r.split_us) + start_us);
+}
+
+std::string Describe(const Region& r) {
+  std::string s = StrFormat("rows %lld to %lld %s", static_cast<long long>(r.first),
+                            static_cast<long long>(r.first + r.rows - 1),
+                            r.verdict == Verdict::kFuse ? "fused" : "split");
+  if (r.block < r.rows) s += StrFormat(" in blocks of %lld", static_cast<long long>(r.block));
+  return s;
+}
+
+std::atomic<int64_t> calls_run{0}, fused_run{0}, split_run{0};
+
+}  // namespace
+
+void CountRegions(int64_t fused, int64_t split) {
+  calls_run.fetch_add(1, std::memory_order_relaxed);
+  fused_run.fetch_add(fused, std::memory_order_relaxed);
+  split_run.fetch_add(split, std::memory_order_relaxed);
+}
+
+RegionCounters RegionsRun() { return {calls_run, fused_run, split_run}; }
+
+double BlockBytes(const DeviceProfile& p, int cores) {
+  return p.is_host() ? 0.25 * p.l1_bytes() * cores : 0.25 * p.l2_bytes();
+}
+
+Contraction PartOf(const Contraction& whole, const ContractionEdge& e, int64_t rows, double cube_us) {
+  Contraction c{e, whole.p};
+  const double share = static_cast<double>(rows) / static_cast<double>(whole.shape.m);
+  const auto part = [&](int64_t v) { return static_cast<int64_t>(share * static_cast<double>(v)); };
+  c.shape = whole.shape;
+  c.shape.m = rows;
+  c.shape.a_bytes = part(whole.shape.a_bytes);
+  c.cores = whole.cores;
+  c.elements = rows * whole.shape.n;
+  c.result_bytes = part(whole.result_bytes);
+  c.output_bytes = part(whole.output_bytes);
+  c.operand_bytes = part(whole.operand_bytes);
+  c.instructions = whole.instructions;
+  c.level = LevelOf(c.result_bytes, c.cores, c.p);
+  c.output_level = whole.output_level;
+  c.operand_level = whole.operand_level;
+  c.repack_share = whole.p.is_host() ? (1 - share) * kPackShare * kPanelRows / static_cast<double>(rows) : 0;
+  c.least_cube_us = share * cube_us;
+  return c;
+}
+
+void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& split, Decision& d) {
+  const ContractionEdge& e = whole.e;
+  // Rows of one plain matrix: the pass would drop the rounding of a narrower output.
+  if (e.kind != ContractionKind::kGemm || e.batch != 1 || e.convert_elements > 0) return;
+  if (e.dtype != DType::kF32 || e.out_dtype != DType::kF32 || whole.level == Level::kL1) return;
+  if (!whole.p.is_host() && whole.level != Level::kHbm) return;
+  const double row_bytes = static_cast<double>(SizeOf(e.dtype)) * static_cast<double>(e.n);
+  const int64_t most = static_cast<int64_t>(BlockBytes(whole.p, whole.cores) / row_bytes);
+  const int64_t block = most / kRowUnit * kRowUnit;
+  if (block == 0 || block >= e.m) return;
+
+  const Parts parts{whole, fused, split, d.split_terms.empty() ? 0 : d.split_terms.front().us};
+  const int64_t inside = e.m / block * block;
+  std::vector<Region> regions = {parts.Price(0, inside, block)};
+  if (inside < e.m) regions.push_back(parts.Price(inside, e.m - inside, e.m - inside));
+  const double start = whole.p.launch_us() + (whole.cores > 1 ? whole.p.sync_us() : 0);
+  double us = -start;  // the first launch is there in every form
+  for (const Region& r : regions) us += Microseconds(r, start);
+  d.time_hybrid_us = us;
+  const double best = std::min(d.time_fused_us, d.time_split_us);
+  const bool all_fused = regions.front().verdict == Verdict::kFuse;
+  if (all_fused || us >= (1 - kMargin) * best) return;
+  d.verdict = Verdict::kHybrid;
+  d.reason = StrFormat(
+      "by regions %.3g us, fused %.3g, split %.3g: the intermediate of a block stays in %s", us,
+      d.time_fused_us, d.time_split_us,
+      Name(LevelOf(static_cast<int64_t>(static_cast<double>(block) * row_bytes), whole.cores, whole.p)));
+  for (const Region& r : regions) d.reason += "; " + Describe(r);
+  d.regions = std::move(regions);
+}
+
+}  // namespace opsnn::plan
