@@ -77,6 +77,17 @@ struct Calibration {
 // Measures; `keep` writes the result where later processes find it.
 OPSNN_API Calibration Calibrate(bool keep);
 
+// What one term of the cost model predicts over what is measured, over `points` shapes and thread counts.
+struct TermError {
+  std::string term;
+  int points = 0;
+  double bias = 1;    // geometric mean of predicted over measured
+  double factor = 1;  // geometric mean of the factor by which it is off, either way
+  double worst = 1;
+};
+// Measures each term alone, `runs` times; a few seconds.
+OPSNN_API Result<std::vector<TermError>> MeasureTerms(int runs);
+
 }  // namespace opsnn
 
 #endif  // OPSNN_PLANNER_H_

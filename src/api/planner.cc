@@ -9,6 +9,7 @@
 #include "device/host.h"
 #include "device/profile.h"
 #include "observe/judge_regret.h"
+#include "observe/term_errors.h"
 #include "plan/judge.h"
 #include "program/program.h"
 
@@ -155,6 +156,11 @@ std::vector<JudgePoint> JudgeReport::Worst(size_t n) const {
 Result<JudgeReport> MeasureJudge(int runs, const std::function<void(int, int)>& progress) {
   if (runs < 1) return InvalidArgument("judge: runs is %d; allowed: 1 and up", runs);
   return observe::MeasureJudge(runs, progress);
+}
+
+Result<std::vector<TermError>> MeasureTerms(int runs) {
+  if (runs < 1) return InvalidArgument("calibrate: runs is %d; allowed: 1 and up", runs);
+  return observe::MeasureTerms(runs);
 }
 
 Calibration Calibrate(bool keep) {

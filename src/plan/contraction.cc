@@ -59,6 +59,35 @@ double ProgramBlocksMicroseconds(const Contraction& c) {
   return (blocks * kProgramBlockCycles + starts * kProgramStartCycles) / c.cores / c.p.clock_mhz();
 }
 
+// The derivative of these follows from what they give; others need what they were given.
+bool DerivativeFromResult(StageOp op) {
+  switch (op) {
+    case StageOp::kRelu:
+    case StageOp::kSigmoid:
+    case StageOp::kTanh:
+    case StageOp::kAdd:
+    case StageOp::kSub:
+    case StageOp::kNeg:
+    case StageOp::kCopy:
+    case StageOp::kAffine:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// In training a fused forward pass has no intermediate for the backward pass, which runs op by op: it is
+// written beside the output and read again, or the product is computed a second time.
+double BackwardMicroseconds(const Contraction& c, double cube_us) {
+  if (!c.e.training || !c.e.tail) return 0;
+  const auto& stages = c.e.tail->stages;
+  if (std::all_of(stages.begin(), stages.end(), [](const Stage& s) { return DerivativeFromResult(s.op); }))
+    return 0;
+  const Level level = LevelOf(c.result_bytes, c.cores, c.p);
+  return std::min(cube_us, WriteMicroseconds(c.result_bytes, level, c.p, c.cores, true) +
+                               ReadMicroseconds(c.result_bytes, level, c.p, c.cores));
+}
+
 void AddFusedTermsHost(const Contraction& c, const Tile& tile, std::vector<CostTerm>& t) {
   const double cube = CubeOf(c, tile);
   t.push_back({"cube", cube});
@@ -77,6 +106,7 @@ void AddFusedTermsHost(const Contraction& c, const Tile& tile, std::vector<CostT
   t.push_back({"program blocks", ProgramBlocksMicroseconds(c)});
   t.push_back({"conversion", ConversionMicroseconds(c)});
   t.push_back({"long chain", LongChainMicroseconds(c, chain)});
+  if (c.e.training) t.push_back({"kept for the backward pass", BackwardMicroseconds(c, cube)});
 }
 
 // On an NPU cube and vector units are partners: while the cube computes a block, the vector unit runs the
@@ -104,6 +134,7 @@ void AddFusedTermsNpu(const Contraction& c, const Tile& tile, double handover_cy
   t.push_back({"hand-over", handover * blocks});
   t.push_back({"conversion", ConversionMicroseconds(c)});
   t.push_back({"long chain", LongChainMicroseconds(c, vector)});
+  if (c.e.training) t.push_back({"kept for the backward pass", BackwardMicroseconds(c, cube)});
 }
 
 }  // namespace

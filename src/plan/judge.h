@@ -45,6 +45,7 @@ struct ContractionEdge {
   int64_t small_operand_bytes = 0;  // the others (biases, scales), all together
   int64_t convert_elements = 0;     // elements that the join makes somebody convert (dtype, quantise, format)
   bool precision_first = false;     // quantised weights with a cheap activation: keep the parts apart
+  bool training = false;            // the backward pass follows
   bool legal = true;                // false: the graph already knows why not (`illegal_reason`)
   std::string illegal_reason;
   int threads = 0;  // 0 = as many as are available; the host only
@@ -83,6 +84,16 @@ struct RowEdge {
   int threads = 0;
 };
 
+// Random numbers and what is done with them (dropout: draw, compare, scale), for `elements` values.
+struct RandomEdge {
+  std::string chain, where, shape;
+  int64_t elements = 0;
+  DType dtype = DType::kF32;
+  const Program* apply = nullptr;  // what reads the mask, its input 0
+  bool mask_kept = false;          // the backward pass wants it
+  int threads = 0;
+};
+
 // A change of dtype or layout next to an operator that could absorb it into its load or store.
 struct ConversionEdge {
   std::string chain, where, shape;
@@ -98,6 +109,7 @@ Decision JudgeChained(const ChainedEdge& e, const device::DeviceProfile& p, cons
 Decision JudgePointwiseChain(const PointwiseEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
 Decision JudgeRowProgram(const RowEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
 Decision JudgeConversion(const ConversionEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
+Decision JudgeRandom(const RandomEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
 // A verdict by rule: the edge cannot be fused, whatever it would cost.
 Decision RefuseEdge(std::string chain, std::string where, std::string shape, DType dtype, std::string reason,
                     const device::DeviceProfile& p);

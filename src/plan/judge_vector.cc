@@ -159,6 +159,45 @@ Decision JudgeConversion(const ConversionEdge& e, const DeviceProfile& p, const 
   return d;
 }
 
+Decision JudgeRandom(const RandomEdge& e, const DeviceProfile& p, const Knobs& knobs) {
+  Decision d;
+  Describe(e.chain, e.where,
+           e.shape.empty() ? StrFormat("elements=%lld", static_cast<long long>(e.elements)) : e.shape,
+           e.dtype, p, d);
+  if (!e.apply) {
+    Rule(d, Verdict::kRefuse, "what reads the mask is not a vector program");
+    return d;
+  }
+  if (knobs.fusion == FusionMode::kOff) {
+    Rule(d, Verdict::kSplit, "fusion is switched off");
+    return d;
+  }
+  const int cores = ActiveCores(p, e.threads);
+  // Ten rounds of a counter-based generator give four words; each round multiplies, adds and exchanges.
+  constexpr double kDrawInstructions = 20;
+  const int64_t values = e.elements * static_cast<int64_t>(SizeOf(e.dtype)), mask = e.elements;
+  const double apply = e.apply->CostPerElement();
+  d.split_terms.push_back(
+      {"draw pass", PassMicroseconds(kDrawInstructions, e.elements, DType::kF32, 0, mask, p, cores)});
+  d.split_terms.push_back(
+      {"apply pass", PassMicroseconds(apply, e.elements, e.dtype, values + mask, values, p, cores)});
+  d.split_terms.push_back({"launch", p.launch_us()});
+  d.split_terms.push_back({"join cores", cores > 1 ? p.sync_us() : 0});
+  d.fused_terms.push_back(
+      {"one pass", PassMicroseconds(kDrawInstructions + apply, e.elements, e.dtype, values,
+                                    values + (e.mask_kept ? mask : 0), p, cores)});
+  SumUp(knobs, d);
+  if (knobs.fusion == FusionMode::kForce) {
+    Rule(d, Verdict::kFuse, "fusion is forced");
+    return d;
+  }
+  // A counter per element: the numbers are the same either way.
+  DecideByCost(knobs, d.time_fused_us, SplitWithoutAssumed(d, p),
+               StrFormat("the mask takes %s%s", SizeText(mask).c_str(), e.mask_kept ? " and is kept" : ""),
+               d);
+  return d;
+}
+
 Decision RefuseEdge(std::string chain, std::string where, std::string shape, DType dtype, std::string reason,
                     const DeviceProfile& p) {
   Decision d;

@@ -78,6 +78,95 @@ TEST(Regions, CachedDecisionsCountTheRowsOfTheCall) {
   EXPECT_EQ(JudgeCacheCounters().entries, 1);
 }
 
+// ---- two products in a chain
+
+ChainedEdge FeedForward(int64_t m, int64_t width, int64_t hidden) {
+  ChainedEdge e;
+  e.chain = "matmul+relu+matmul";
+  e.m = m, e.k = e.n = width, e.hidden = hidden;
+  e.threads = 1;
+  return e;
+}
+
+TEST(Chained, NarrowAndTallIsBlockedWideIsNot) {
+  const DeviceProfile p = TestHost();
+  const Program relu = Chain({StageOp::kRelu});
+  ChainedEdge e = FeedForward(65536, 32, 128);
+  e.between = &relu;
+  const Decision tall = JudgeChained(e, p, Knobs{});
+  ASSERT_EQ(tall.verdict, Verdict::kFuse) << tall.reason;
+  ASSERT_EQ(tall.regions.size(), 1u);
+  const int64_t block = tall.regions.front().block;
+  EXPECT_EQ(tall.regions.front().rows, 65536);
+  EXPECT_EQ(tall.budget.front().bytes, block * 128 * 4);
+  EXPECT_LE(tall.budget.front().bytes, static_cast<int64_t>(p.l1_bytes() / 4));
+  EXPECT_TRUE(tall.retries.back().fits);
+  EXPECT_GT(tall.retries.size(), 1u);
+  // What lies between stays in a cache, or computing hides it.
+  EXPECT_EQ(JudgeChained(FeedForward(128, 768, 3072), p, Knobs{}).verdict, Verdict::kSplit);
+  EXPECT_EQ(JudgeChained(FeedForward(4096, 4096, 16384), p, Knobs{}).verdict, Verdict::kSplit);
+}
+
+TEST(Chained, KnobsBoundIt) {
+  const DeviceProfile p = TestHost();
+  Knobs knobs;
+  knobs.fusion = FusionMode::kOff;
+  EXPECT_EQ(JudgeChained(FeedForward(65536, 32, 128), p, knobs).verdict, Verdict::kSplit);
+  knobs.fusion = FusionMode::kForce;
+  EXPECT_EQ(JudgeChained(FeedForward(100, 32, 128), p, knobs).verdict, Verdict::kFuse);
+  EXPECT_EQ(JudgeChained(FeedForward(16, 32, 128), p, knobs).verdict, Verdict::kSplit);
+  // No block of rows fits.
+  const Decision d = JudgeChained(FeedForward(1000, 32, 1 << 20), p, knobs);
+  EXPECT_EQ(d.verdict, Verdict::kSplit);
+  EXPECT_NE(d.reason.find("do not fit"), std::string::npos) << d.reason;
+  knobs = Knobs{};
+  knobs.l1_reserve = 0.9;
+  const Decision reserved = JudgeChained(FeedForward(65536, 32, 128), p, knobs);
+  EXPECT_LE(reserved.budget.front().bytes, static_cast<int64_t>(p.l1_bytes() / 40) + 1);
+}
+
+// ---- training, random numbers
+
+TEST(Judge, TrainingChargesWhatTheBackwardPassNeeds) {
+  const DeviceProfile p = TestHost();
+  const Program relu = Chain({StageOp::kRelu}), gelu = Chain({StageOp::kGeluErf});
+  const auto charge = [&](const Program& tail, bool training) {
+    ContractionEdge e = Gemm(1024, 1024, 64, 1, tail);
+    e.training = training;
+    double us = 0;
+    for (const CostTerm& t : JudgeContraction(e, p, Knobs{}).fused_terms)
+      us += t.name == "kept for the backward pass" ? t.us : 0;
+    return us;
+  };
+  EXPECT_EQ(charge(gelu, false), 0);
+  EXPECT_GT(charge(gelu, true), 0);
+  EXPECT_EQ(charge(relu, true), 0) << "the derivative follows from the result";
+  // It can flip a verdict.
+  ContractionEdge e = Gemm(2048, 2048, 512, 1, gelu);
+  EXPECT_TRUE(Fuses(JudgeContraction(e, p, Knobs{})));
+  e.training = true;
+  EXPECT_EQ(JudgeContraction(e, p, Knobs{}).verdict, Verdict::kSplit);
+}
+
+TEST(Judge, RandomNumbersAreDrawnWhereTheyAreUsed) {
+  const DeviceProfile p = TestHost();
+  const Program scale = Chain({StageOp::kRelu});
+  RandomEdge e;
+  e.chain = "random+mask";
+  e.apply = &scale;
+  for (int64_t n : {100, 100000, 50000000}) {
+    e.elements = n;
+    for (bool kept : {false, true}) {
+      e.mask_kept = kept;
+      const Decision d = JudgeRandom(e, p, Knobs{});
+      EXPECT_EQ(d.verdict, Verdict::kFuse) << d.reason;
+      EXPECT_FALSE(d.split_terms.empty());
+    }
+  }
+  e.apply = nullptr;
+  EXPECT_EQ(JudgeRandom(e, p, Knobs{}).verdict, Verdict::kRefuse);
+}
+
 TEST(Regions, AreCounted) {
   const RegionCounters before = RegionsRun();
   CountRegions(1, 31);
