@@ -43,6 +43,9 @@ void AddOpenBlas(const Case& c, Contenders& to);
 void AddTorch(const Case& c, Contenders& to);
 void AddOnnxRuntime(const Case& c, Contenders& to);
 
+// Prints what the first call on a shape costs us against a warm one.
+void MeasureFirstCalls(int threads);
+
 }  // namespace opsnn::peers
 
 #endif  // OPSNN_BENCH_PEERS_CASE_H_

@@ -33,7 +33,7 @@ class Ours : public Contender {
     p_.blocking.mc = g.mc;
     p_.blocking.kc = g.kc;
     p_.blocking.direct_floats = static_cast<int64_t>(host.l1_bytes()) / 8 * 7 / sizeof(float);
-    if (!c.constant || gemm::ChoosePath(p_) != gemm::Path::kPanel) return;
+    if (!c.constant || !gemm::PackingPays(p_)) return;
     packed_ = gemm::PackB(p_.b, c.k, c.n, c.batch, p_.blocking);
     p_.packed_b = packed_.get();
   }

@@ -1,7 +1,8 @@
 // opsnn and the libraries that are installed, on the same products, in one process and in turns.
 //
-//   peers [LIST] [THREADS] [SECONDS] [MxNxK]   LIST: fused, stream, batch, bf16, s8 or all; THREADS: 1, 2,
-//   ... or 0 for 1 and all; SECONDS per product (default 0.4); one shape only
+//   peers [LIST] [THREADS] [SECONDS] [MxNxK]
+//   LIST: first, fused, stream, batch, bf16, s8 or all; THREADS: 1, 2, ... or 0 for 1 and all; SECONDS per
+//   product (default 0.4); one shape only
 //
 // Prints ours, each peer, best peer / ours, and the share of the machine's limit: the longer of the products
 // at the peak of multiply-adds and the bytes at memory's read rate, where they do not fit the caches.
@@ -188,6 +189,7 @@ int Main(int argc, char** argv) {
   for (const int t : threads) {
     SetNumThreads(t);
     PrintLimits(t);
+    if (wants("first")) MeasureFirstCalls(t);
     if (wants("fused")) {
       for (const Shape& s : kFused) {
         for (const Act act : {Act::kRelu, Act::kGeluErf, Act::kGeluTanh}) {

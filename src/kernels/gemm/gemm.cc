@@ -16,6 +16,8 @@ constexpr int64_t kTaskWork = 1 << 18;
 // The block on which a program runs: about 64 x 128 floats, what stays in L1 between the tiles and the
 // program.
 constexpr int64_t kBlockRows = 64, kBlockCols = 128;
+// Wide tiles read a block of B up to this size from L2, which A and C pass.
+constexpr int64_t kWideFloats = 64 * 1024;
 // Without a C of its own a tile is computed in scratch: at most this many columns, so that it stays in L2.
 constexpr int64_t kMaxScratchCols = 512;
 
@@ -27,6 +29,7 @@ struct Tile {
 struct Job {
   const Params* p = nullptr;
   Path path = Path::kPacked;
+  bool wide = false;  // tiles of two panels (wide.cc)
   MicroTile micro;
   int64_t k_step = 0;
   const float* packed =
@@ -54,7 +57,7 @@ bool IsUnitF32(const Operand& x) {
 bool ReadsAInPlace(const Job& job) {
   const Params& p = *job.p;
   if (!IsUnitF32(p.a)) return false;
-  if (job.path == Path::kDirect) return true;
+  if (job.path == Path::kDirect || job.wide) return true;
   if (job.path == Path::kStream) return false;
   return p.n <= p.blocking.in_place_cols && (p.a.col_stride != 1 || p.a.row_stride * 4 % 2048 != 0);
 }
@@ -120,6 +123,11 @@ bool SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
 int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
   const int64_t nr = job.micro.nr, lanes = nr / 2;
   int64_t cols = left;
+  if (job.wide && cols >= 2 * nr) {
+    if (block_pass) cols = std::min(cols, RoundUp(kBlockCols, 2 * nr));
+    const int64_t rest = cols % (2 * nr);
+    return rest > 2 * nr - lanes && job.path == Path::kPacked ? cols : cols - rest;
+  }
   if (block_pass) cols = std::min(cols, RoundUp(kBlockCols, nr));
   if (job.path == Path::kPanel) cols = std::min(left, nr);
   const bool in_place = job.path == Path::kDirect || job.path == Path::kStream;
@@ -145,7 +153,7 @@ Lines NextLines(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t 
 void FinishColumns(const Params& p, const Tile& t, int64_t first, int64_t last, float* c, int64_t ldc) {
   for (int64_t row = 0; row < t.rows; row += kBlockRows) {
     FinishBlock(p, t.batch, t.row + row, t.col + first, c + row * ldc + first, ldc,
-                std::min(kBlockRows, t.rows - row), last - first, true);
+                std::min(kBlockRows, t.rows - row), last - first, InTile::kClip);
   }
 }
 
@@ -160,7 +168,9 @@ void SetNextProduct(const Params& p, const Tile& t, BlockArgs& g) {
   g.next_a = a.k_stride == 1 ? Lines(a.data, a.i_stride * kSize, p.m, p.k * kSize)
                              : Lines(a.data, a.k_stride * kSize, p.k, p.m * kSize);
   if (p.b.batch_stride != 0) g.next_b = Lines(b.data, b.k_stride * kSize, p.k, p.n * kSize);
-  if (p.c) g.next_c = p.c + next * p.c_batch_stride;
+  if (!p.c) return;
+  g.next_c = p.c + next * p.c_batch_stride;
+  g.next_out = Lines(g.next_c, p.c_row_stride * kSize, p.m, p.n * kSize);
 }
 
 // The first operand of the epilogue that is as large as C, for rows x cols of it: its rows are too short for
@@ -176,6 +186,14 @@ Lines OperandLines(const Params& p, int64_t batch, int64_t row, int64_t col, int
   return {};
 }
 
+void RunBlock(const BlockArgs& g, bool wide) {
+  if (wide) return WideBlock(g);
+  MacroBlock(g);
+  if (g.finish.act == vector::RegAct::kNone) return;
+  const int64_t row = g.panels.Start(g.p0), rows = g.panels.Start(g.p1) - row;
+  FinishRows(g.c + row * g.ldc, g.ldc, rows, g.cols, nullptr, g.finish.act, g.finish.act_imm);
+}
+
 void RunTile(const Job& job, const Tile& t) {
   const Params& p = *job.p;
   float* c = p.c ? p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col : nullptr;
@@ -185,13 +203,14 @@ void RunTile(const Job& job, const Tile& t) {
     c = ThreadScratch(Scratch::kC, t.rows * ldc);
     if (!c) return;
   }
-  const bool needs_pass = NeedsBlockPass(p.epilogue);
+  const bool needs_pass = NeedsBlockPass(p.epilogue, job.wide);
   // In place, the columns after the last whole vector are computed by a vector that overlaps the one before;
   // that needs sums which start at zero and end in C.
   const int64_t lanes = job.micro.nr / 2;
   const bool tail_overlaps = job.path == Path::kDirect && p.k <= job.k_step && !needs_pass;
   BlockArgs g;
-  g.panels = RowPanels(t.rows, job.micro.mr);
+  const int64_t panel_rows = job.wide ? WideRows() : job.micro.mr;
+  g.panels = RowPanels(t.rows, panel_rows);
   g.ldc = ldc;
   int64_t k0 = 0;
   do {  // once even for k = 0: C is then the epilogue of zeros
@@ -199,11 +218,9 @@ void RunTile(const Job& job, const Tile& t) {
     g.accumulate = k0 > 0;
     const bool last = k0 + g.depth >= p.k, block_pass = last && needs_pass;
     if (!SetA(job, t, k0, g)) return;
-    // Panels of B want all rows while they are in L1; the epilogue then finds C in L2. Where B is read in
-    // place it follows at once.
-    const bool rows_first = job.path == Path::kPanel || job.path == Path::kPacked;
-    const int64_t panels =
-        block_pass && !rows_first ? std::max<int64_t>(1, kBlockRows / job.micro.mr) : g.panels.count;
+    // Panels of B want all rows while they are in L1; the epilogue then finds C in L2. Else it follows at
+    // once.
+    const bool rows_first = !job.wide && (job.path == Path::kPanel || job.path == Path::kPacked);
     int64_t finished = 0;
     for (int64_t j = 0; j < t.cols; j += g.cols) {
       g.cols = GroupCols(job, t.cols - j, block_pass);
@@ -218,19 +235,23 @@ void RunTile(const Job& job, const Tile& t) {
       if (block_pass && job.path == Path::kPacked) {
         g.next = OperandLines(p, t.batch, t.row, t.col + j, t.rows, g.cols);
       }
+      const int64_t panels =
+          block_pass && !rows_first ? std::max<int64_t>(1, kBlockRows / panel_rows) : g.panels.count;
+      const bool wide = job.wide && g.cols > 2 * job.micro.nr - lanes;
       if (job.path == Path::kDirect && g.cols == p.n && last && k0 == 0) SetNextProduct(p, t, g);
-      if (last) g.finish = TilePart(p.epilogue, t.col + j);
+      if (last) g.finish = TilePart(p.epilogue, t.col + j, job.wide);
       for (g.p0 = 0; g.p0 < g.panels.count; g.p0 = g.p1) {
         g.p1 = std::min(g.panels.count, g.p0 + panels);
         if (block_pass && !rows_first && g.next_a.left == 0) {
           const int64_t first = g.panels.Start(g.p0);
           g.next_a = OperandLines(p, t.batch, t.row + first, t.col + j, g.panels.Start(g.p1) - first, g.cols);
         }
-        MacroBlock(g);
-        g.next_a = g.next_b = {};  // fetched once
+        RunBlock(g, wide);
+        g.next_a = g.next_b = g.next_out = {};  // fetched once
         if (!block_pass || rows_first) continue;
         const int64_t row = g.panels.Start(g.p0), rows = g.panels.Start(g.p1) - row;
-        FinishBlock(p, t.batch, t.row + row, t.col + j, g.c + row * ldc, ldc, rows, g.cols, true);
+        FinishBlock(p, t.batch, t.row + row, t.col + j, g.c + row * ldc, ldc, rows, g.cols,
+                    job.wide ? InTile::kAct : InTile::kClip);
       }
       const int64_t end = j + g.cols;
       if (block_pass && rows_first && (end == t.cols || end - finished >= kBlockCols)) {
@@ -323,7 +344,6 @@ void RunAhead(Job& job) {
   const Params& p = *job.p;
   const PackedB& b = *p.packed_b;
   assert(b.k == p.k && b.n == p.n && b.tier == isa::ActiveTier());
-  job.k_step = b.kc;
   job.packed_width = RoundUp(p.n, job.micro.nr);
   const int64_t batches = b.batch == 1 ? p.batch : 1;  // that share one B
   for (int64_t i = 0; i < p.batch; i += batches) {
@@ -368,6 +388,11 @@ Path ChoosePath(const Params& p) {
   return Path::kPanel;
 }
 
+bool PackingPays(const Params& p) {
+  const Path path = ChoosePath(p);
+  return path == Path::kPanel || (path == Path::kDirect && (p.batch == 1 || p.b.batch_stride == 0));
+}
+
 void ForEach(int64_t n, int64_t work, FunctionRef<void(int64_t)> fn) {
   if (work < kThreadedWork || n == 1) {
     for (int64_t i = 0; i < n; ++i) fn(i);
@@ -386,6 +411,9 @@ void Run(const Params& given) {
   job.path = ChoosePath(p);
   job.micro = TileFor(isa::ActiveTier());
   job.k_step = KStep(p.k, job.path == Path::kStream ? kStreamDepth : p.blocking.kc);
+  if (p.packed_b) job.k_step = p.packed_b->kc;
+  job.wide = WideRows() > 0 && (job.path == Path::kDirect || job.path == Path::kPacked) &&
+             p.n >= 2 * job.micro.nr && std::min(job.k_step, p.k) * p.n <= kWideFloats;
   if (job.path == Path::kGemv) {
     RunGemv(p);
   } else if (p.packed_b) {

@@ -15,6 +15,7 @@
 //            no second pass over B and no barrier between threads; with few rows its cost shows, which
 //            is what constant weights (kPacked) save;
 //   kPacked  the same with a constant B whose panels were packed ahead of time (PackedB).
+// kDirect and kPacked use wide tiles (wide.cc) where the tier has them and B is small.
 #ifndef OPSNN_KERNELS_GEMM_GEMM_H_
 #define OPSNN_KERNELS_GEMM_GEMM_H_
 
@@ -97,6 +98,8 @@ struct Params {
 };
 
 Path ChoosePath(const Params& p);
+// Is a constant B (still in b) worth packing ahead? Where few rows meet it, it is best read as it lies.
+bool PackingPays(const Params& p);
 void Run(const Params& p);
 
 }  // namespace opsnn::gemm

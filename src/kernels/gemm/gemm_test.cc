@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/gemm/internal.h"
 #include "kernels/gemm/plain.h"
 #include "program/program.h"
 #include "testing/testing.h"
@@ -172,6 +173,7 @@ TEST_P(GemmTest, LargerThanBlocks) {
   CheckOnce(rng, 1, 30, 600, 900, DType::kF32);
   CheckOnce(rng, 1, 3, 5000, 70, DType::kF32);
   CheckOnce(rng, 1, 5000, 3, 70, DType::kF32);
+  CheckOnce(rng, 2, 100, 250, 200, DType::kF32);
 }
 
 // Small integers make every sum exact, so that each tile height, width and depth is compared bit by bit.
@@ -324,6 +326,41 @@ TEST_P(GemmTest, EmptyInnerDimensionGivesTheEpilogueOfZeros) {
       c.Set(std::vector<double>(9 * 37, kNaN));
       gemm::Run(p);
       EXPECT_EQ(want, c.Get());
+    }
+  }
+}
+
+// An activation applied to tiles gives the bits of the same activation applied afterwards, wherever a tile
+// ends; constant weights and others alike.
+TEST_P(GemmTest, ActivationsInTilesGiveTheBitsOfAPass) {
+  Rng rng;
+  for (auto [m, n, k] : {std::array<int64_t, 3>{13, 64, 64},
+                         {70, 130, 40},
+                         {25, 200, 300},
+                         {6, 113, 16},
+                         {40, 127, 700},
+                         {64, 64, 0}}) {
+    Matrix a(DType::kF32, 1, m, k, rng.Chance(0.3), false, rng), b(DType::kF32, 1, k, n, false, false, rng);
+    a.tensor.FillRandom(rng);
+    b.tensor.FillRandom(rng);
+    std::vector<float> bias(static_cast<size_t>(n));
+    for (float& x : bias) x = static_cast<float>(rng.Int(-8, 8)) / 4;
+    GuardedTensor c = MakeC(rng, 1, m, n);
+    Params p = MakeParams(a, b, c, k);
+    p.epilogue.bias = bias.data();
+    p.path = Path::kPanel;
+    gemm::Run(p);
+    FinishRows(p.c, p.c_row_stride, m, n, nullptr, vector::RegAct::kGeluErf, p.epilogue.act_imm);
+    const std::vector<double> want = c.Get();
+    p.epilogue.act = vector::RegAct::kGeluErf;
+    const std::shared_ptr<const PackedB> packed = PackB(p.b, k, n, 1, p.blocking);
+    for (const Path path : {Path::kDirect, Path::kPanel, Path::kPacked}) {
+      c.Set(std::vector<double>(static_cast<size_t>(m * n), kNaN));
+      p.path = path;
+      p.packed_b = path == Path::kPacked ? packed.get() : nullptr;
+      gemm::Run(p);
+      ASSERT_EQ(want, c.Get()) << Describe(p, path);
+      ASSERT_TRUE(c.GuardsIntact()) << Describe(p, path);
     }
   }
 }

@@ -17,7 +17,7 @@ constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int kRegs = kLanes == 16 ? 32 : 16;
 // Rows of B read side by side: each is a stream of its own for the hardware prefetchers, which follow some
 // 32, and the sums in C are read and written once per group. With many rows of C that traffic is what counts.
-constexpr int64_t Streams(int rows) { return rows <= 4 ? 8 : 16; }
+constexpr int64_t Streams(int rows) { return rows <= 2 ? 8 : 16; }
 
 // B as it is stored: halves are widened as they arrive, so that only their bytes come from memory.
 HWY_INLINE V LoadB(const float* p) { return hn::LoadU(D(), p); }
@@ -31,9 +31,11 @@ HWY_INLINE V LoadFirstB(const T* p, size_t n) {
   return LoadB(lanes);
 }
 
-// Vectors of columns per step: up to eight, with all accumulators and one operand in registers.
+// Vectors of columns per step: up to eight, with all accumulators and one operand in registers. Few per row
+// of B keep what is on its way from memory evenly spread over the streams.
 constexpr int RowVectors(int rows) {
-  return rows == 1 ? 8 : std::max(1, std::min(8, (kRegs - 4) / (rows + 1)));
+  const int most = rows == 1 ? 8 : rows <= 4 ? 4 : 2;
+  return rows == 1 ? most : std::max(1, std::min(most, (kRegs - 4) / (rows + 1)));
 }
 // Columns per step of the dots: accumulators, one vector of each column and one of A.
 constexpr int DotColumns(int rows) { return std::max(1, std::min(8, (kRegs - 1) / (rows + 1))); }

@@ -10,9 +10,9 @@ namespace {
 
 // Below this many multiply-adds a second thread costs more than it brings.
 constexpr int64_t kParallelWork = 1 << 17;
-// The chunk of C that is summed up in L1: 32 KiB at most. Wider chunks read B in longer runs, which is what
-// counts: with eight rows and half the width memory delivers a fifth less.
-constexpr int64_t kChunkFloats = 8192;
+// The chunk of C that is summed up in L2: 128 KiB at most. Wider chunks read B in longer runs, which is what
+// counts: with eight rows and a quarter of the width memory delivers a quarter less.
+constexpr int64_t kChunkFloats = 32768;
 constexpr int64_t kMinChunk = 256;
 
 // C of a chunk: in place, or in scratch where the epilogue's program stores.
@@ -58,7 +58,7 @@ void FewRows(const Params& p, int64_t batch, int64_t col, int64_t cols) {
     g.ldb = p.b.col_stride;
     GemvDots(g, 1);
   }
-  FinishBlock(p, batch, 0, col, c.data, c.ld, p.m, cols, false);
+  FinishBlock(p, batch, 0, col, c.data, c.ld, p.m, cols, InTile::kNothing);
 }
 
 // The roles change: the columns of B are the few vectors, A is streamed.
@@ -73,7 +73,7 @@ void FewColumns(const Params& p, int64_t batch, int64_t row, int64_t rows) {
   g.b = At(p.a, batch, row, 0), g.ldb = p.a.row_stride;
   g.c = c.data, g.ldc = 1;
   GemvDots(g, c.ld);
-  FinishBlock(p, batch, row, 0, c.data, c.ld, rows, p.n, false);
+  FinishBlock(p, batch, row, 0, c.data, c.ld, rows, p.n, InTile::kNothing);
 }
 
 }  // namespace

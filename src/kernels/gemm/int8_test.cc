@@ -138,5 +138,26 @@ TEST_P(Int8Test, ThreadsDoNotMatter) {
   SetNumThreads(0);
 }
 
+// Row blocks are rounded up to the threads: together they must still cover every row once.
+TEST_P(Int8Test, ManyThreadsCoverEveryRow) {
+  Rng rng;
+  SetNumThreads(32);
+  for (const int64_t m : {int64_t{14337}, int64_t{113}, int64_t{3585}}) {
+    const int64_t n = 40, k = 12;
+    Bytes a(DType::kU8, 1, m, k, rng), b(DType::kS8, 1, k, n, rng);
+    const std::shared_ptr<const PackedInt8B> packed = PackInt8B(b.operand, DType::kU8, k, n, 1);
+    GuardedTensor c(DType::kS32, {1, m, n});
+    Int8Params p;
+    p.m = m, p.n = n, p.k = k;
+    p.a = a.operand, p.b = b.operand;
+    p.packed_b = packed.get();
+    p.c = c.view().as<int32_t>(), p.c_row_stride = n, p.c_batch_stride = m * n;
+    RunInt8(p);
+    EXPECT_EQ(Reference(p, a, b), c.Get()) << m;
+    EXPECT_TRUE(c.GuardsIntact()) << m;
+  }
+  SetNumThreads(0);
+}
+
 }  // namespace
 }  // namespace opsnn::gemm

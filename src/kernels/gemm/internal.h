@@ -43,6 +43,9 @@ struct TileFinish {
   bool on = false;
   const float* bias = nullptr;  // of the block's first column, or null
   float lo = 0, hi = 0;
+  // Wide tiles: not kNone for an activation that is no clip, applied to a tile as soon as it is stored.
+  vector::RegAct act = vector::RegAct::kNone;
+  const float* act_imm = nullptr;
 };
 
 // Cache lines of `rows` rows to prefetch, in order. Rows that do not start with a line touch one more.
@@ -87,8 +90,13 @@ struct BlockArgs {
   // Asked for throughout a block that reads B in place: the operands of the next product of a batch, or an
   // operand of this block's epilogue in next_a.
   Lines next_a, next_b;
+  Lines next_out;  // wide tiles: of C of that product
 };
 void MacroBlock(const BlockArgs& args);
+// The same by tiles of WideRows() rows and two panels, row panel by row panel; columns fill them but for less
+// than a vector in the last. No `source`. 0 rows: the tier has no such tiles.
+void WideBlock(const BlockArgs& args);
+int64_t WideRows();
 
 // A source of floats for packing: element (i, k) of dtype at data + i * i_stride + k * k_stride.
 struct PackSource {
@@ -134,16 +142,19 @@ void RunGemv(const Params& p);
 enum class Scratch : uint8_t { kA, kB, kC, kConvert, kCount };
 float* ThreadScratch(Scratch use, int64_t floats);
 
-// The epilogue on rows x cols of C that are still in cache; `c` is its first element, (row, col) its
-// position. `in_tile` says that bias and clip were already applied in registers.
+// What of the epilogue the tiles have applied: nothing, bias and clip, or bias and any activation.
+enum class InTile : uint8_t { kNothing, kClip, kAct };
+// The rest of the epilogue on rows x cols of C that are still in cache; `c` is its first element, (row, col)
+// its position.
 void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float* c, int64_t ldc,
-                 int64_t rows, int64_t cols, bool in_tile);
+                 int64_t rows, int64_t cols, InTile done);
 // Lets C be summed up in an output of the program, which then works in place: nothing passes through scratch.
 // Needs an f32 output of unit column stride whose memory no other operand of the program shares.
 void SumInOutput(Params& p);
-// What tiles can do themselves of the epilogue, and whether FinishBlock has to follow.
-TileFinish TilePart(const vector::Epilogue& e, int64_t col);
-bool NeedsBlockPass(const vector::Epilogue& e);
+// What tiles can do themselves of the epilogue, and whether FinishBlock has to follow. Wide tiles apply every
+// activation.
+TileFinish TilePart(const vector::Epilogue& e, int64_t col, bool wide);
+bool NeedsBlockPass(const vector::Epilogue& e, bool wide);
 
 }  // namespace opsnn::gemm
 

@@ -148,8 +148,7 @@ void F32Product::RunByRegions(const gemm::Params& p, std::span<const vector::Epi
 // nothing.
 void F32Product::PlanPackedB(const ProductCall& call) {
   const op::TensorDesc& b = *call.context->inputs[1];
-  const gemm::Path path = gemm::ChoosePath(params_);
-  if (!call.context->packs || !b.constant || path != gemm::Path::kPanel || nest_.lead.rank() > 2) return;
+  if (!call.context->packs || !b.constant || nest_.lead.rank() > 2 || !gemm::PackingPays(params_)) return;
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
   const int64_t batch = params_.b.batch_stride == 0 ? 1 : params_.batch;
   const std::string key = StrFormat(
