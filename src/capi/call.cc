@@ -108,6 +108,50 @@ bool IsPlainFormat(int format) {
   }
 }
 
+// Weights in FRACTAL_NZ: functions named after it take them, and those that bring tensors into it or out of
+// it.
+bool TakesTiles(std::string_view api) {
+  return api.find("Nz") != std::string_view::npos || api == "aclnnNpuFormatCast" ||
+         api == "aclnnQuantMatmulDequant" || api == "aclnnQuantMatmulV5";
+}
+
+bool IsTiledFormat(int format) {
+  return format == ACL_FORMAT_FRACTAL_NZ ||
+         (format >= ACL_FORMAT_FRACTAL_NZ_C0_16 && format <= ACL_FORMAT_FRACTAL_NZ_C0_8);
+}
+
+// A dense tensor of the memory behind a tensor in FRACTAL_NZ; null where its storage dims do not say one. Its
+// own storage dims then are those that the tensor stands for, and a 1 where they are those of the stored
+// matrix exchanged, else a 0 (adapters/tiles.cc reads them).
+std::shared_ptr<const Tensor> StoredTiles(const Tensor& t) {
+  if (t.storage_dims.size() < 4 || t.storage_dims.size() != t.dims.size() + 2) return nullptr;
+  auto stored = std::make_shared<Tensor>();
+  stored->acl_dtype = t.acl_dtype, stored->format = ACL_FORMAT_FRACTAL_NZ, stored->offset = t.offset;
+  stored->dims = t.storage_dims, stored->storage_dims = t.dims;
+  const size_t rank = t.dims.size();
+  // One row of several columns has a step of 1 along its columns, however it lies.
+  const bool row = t.dims[rank - 2] == 1 && t.dims[rank - 1] > 1;
+  stored->storage_dims.push_back(t.strides[rank - 2] == 1 && (t.strides[rank - 1] != 1 || row));
+  stored->strides.assign(t.storage_dims.size(), 1);
+  for (size_t i = t.storage_dims.size() - 1; i-- > 0;) {
+    if (__builtin_mul_overflow(stored->strides[i + 1], t.storage_dims[i + 1], &stored->strides[i]))
+      return nullptr;
+  }
+  stored->data.store(t.data.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return stored;
+}
+
+// Parameters of quantised products are 64 bits that no arithmetic touches: u64 stands for s64 there.
+std::shared_ptr<const Tensor> AsSignedBits(const Tensor& t) {
+  auto bits = std::make_shared<Tensor>();
+  bits->acl_dtype = ACL_INT64, bits->format = t.format, bits->offset = t.offset;
+  bits->dims = t.dims, bits->strides = t.strides, bits->storage_dims = t.storage_dims;
+  bits->data.store(t.data.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return bits;
+}
+
+bool TakesQuantParams(std::string_view api) { return api.find("Quant") != std::string_view::npos; }
+
 }  // namespace
 
 Status Call::Make(const OpsnnFunction& function, const OpsnnArg* args, int num_args, Call* call) {
@@ -119,7 +163,13 @@ Status Call::Make(const OpsnnFunction& function, const OpsnnArg* args, int num_a
   call->arguments_.resize(n);
   call->tensors_.reserve(n);
   auto add_tensor = [&](size_t param, int member, std::shared_ptr<const Tensor> t) {
-    TensorArgument a{std::move(t), static_cast<int>(param), member, nullptr, nullptr, {}};
+    TensorArgument a;
+    a.object = std::move(t), a.param = static_cast<int>(param), a.member = member;
+    if (a.object->acl_dtype == ACL_UINT64 && TakesQuantParams(function.api))
+      a.object = AsSignedBits(*a.object);
+    if (IsTiledFormat(a.object->format) && TakesTiles(function.api)) {
+      if (auto stored = StoredTiles(*a.object)) a.object = std::move(stored);
+    }
     a.base = a.object->data.load(std::memory_order_relaxed);
     call->tensors_.push_back(std::move(a));
   };
@@ -226,9 +276,13 @@ Status Call::CheckTensors() const {
       return InvalidArgument("%s: %s has %zu dims; allowed: at most %d", api, name.c_str(), t.dims.size(),
                              kMaxRank);
     }
-    if (!IsPlainFormat(t.format)) {
-      return InvalidArgument("%s: %s has format %d; allowed: ND, NCHW, NCL, NCDHW, NHWC", api, name.c_str(),
-                             t.format);
+    // Of the tensors in FRACTAL_NZ only those of StoredTiles have one storage dim less than dims.
+    const bool tiles =
+        IsTiledFormat(t.format) && TakesTiles(api) && t.storage_dims.size() + 1 == t.dims.size();
+    if (!IsPlainFormat(t.format) && !tiles) {
+      return InvalidArgument(
+          "%s: %s has format %d; allowed: ND, NCHW, NCL, NCDHW, NHWC%s", api, name.c_str(), t.format,
+          TakesTiles(api) ? ", FRACTAL_NZ with the dims of its blocks as storage dims" : "");
     }
     const auto elements = CheckedNumElements(Dims(std::span<const int64_t>(t.dims)));
     if (!elements) {
@@ -300,6 +354,7 @@ void Call::AppendKey(std::string* key) const {
     AppendRaw(key, t.object->format);
     AppendVector(key, t.object->dims);
     AppendVector(key, t.object->strides);
+    if (IsTiledFormat(t.object->format)) AppendVector(key, t.object->storage_dims);
   }
 }
 

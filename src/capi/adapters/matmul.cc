@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capi/adapters/common.h"
+#include "capi/adapters/tiles.h"
 #include "op/pointwise.h"
 
 namespace opsnn::capi {
@@ -63,7 +64,8 @@ Status RequireBroadcast(const Call& call, const Operand& c, const Dims& dims) {
 Status BindAddedProduct(const Call& call, const char* left, const char* right, int rank, OpCall* out) {
   OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
   const Operand c = Arg(call, {"selfRef", "self"}), y = Arg(call, {"out", "selfRef"});
-  const Operand a = Arg(call, left), b = Arg(call, right);
+  const Operand a = Arg(call, left);
+  OPSNN_ASSIGN_OR_RETURN(const Operand b, MatrixArg(call, right, out));
   for (const Operand* o : {&a, &b}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, rank, rank));
   if (rank == 3 && a.desc.dims[0] != b.desc.dims[0]) {
     return InvalidArgument("%s: %s has shape %s; allowed: %lld matrices, as %s has", call.function().api,
@@ -84,9 +86,12 @@ Status BindAddedProduct(const Call& call, const char* left, const char* right, i
 
 Status Adapt_Matmul(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
-  const Operand a = Arg(call, "self"), b = Arg(call, "mat2");
+  const Operand a = Arg(call, "self");
+  OPSNN_ASSIGN_OR_RETURN(const Operand b, MatrixArg(call, "mat2", &out));
   const std::string_view api = call.function().api;
-  const int lowest = api == "aclnnMm" ? 2 : api == "aclnnBatchMatMul" ? 3 : 1;
+  const int lowest = api == "aclnnMm" || api == "aclnnMatmulWeightNz"                 ? 2
+                     : api == "aclnnBatchMatMul" || api == "aclnnBatchMatMulWeightNz" ? 3
+                                                                                      : 1;
   for (const Operand* o : {&a, &b}) {
     OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, lowest, lowest > 1 ? lowest : 6));
   }
@@ -186,6 +191,31 @@ Status Adapt_FusedMatmul(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+// x wHigh + wLowScale * (x wLow): weights of f32 in two parts of bf16. The sums stay f32 throughout.
+Status Adapt_MatmulEmuSplitWeight(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "x"), high = Arg(call, "wHigh"), low = Arg(call, "wLow"), y = Arg(call, "y");
+  for (const Operand* o : {&x, &high, &low}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 2, 2));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, low, high));
+  OPSNN_RETURN_IF_ERROR(RequireSameK(call, x, high));
+  for (const Operand* o : {&x, &high}) {
+    if (NumElements(o->desc.dims) > 0) continue;
+    return InvalidArgument("%s: %s is empty; allowed: one element or more", call.function().api,
+                           NameOf(call, *o).c_str());
+  }
+  constexpr double kScale = 1.0 / 256;
+  if (call.Double("wLowScale") != kScale)
+    return BadValue(call, "wLowScale", StrFormat("%g", call.Double("wLowScale")), "1 / 256");
+  if (call.Int("yDtype") != 0) return BadValue(call, "yDtype", std::to_string(call.Int("yDtype")), "0 (f32)");
+  const Dims dims = {x.desc.dims[0], high.desc.dims[1]};
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, dims, "the shape of the product"));
+  const Operand main = out.Temp(DType::kF32, dims);
+  out.first.push_back(FloatProduct(x, high, main));
+  out.op = op::FindOperator("MatMul");
+  out.inputs = {x, low};
+  out.outputs = {y};
+  return AddScaled(main, kScale, 1, &out);
+}
+
 // Batches of products between transposed views; the batch dim may be split in front of the result.
 Status Adapt_TransposeBatchMatMul(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
@@ -193,7 +223,8 @@ Status Adapt_TransposeBatchMatMul(const Call& call, OpCall& out) {
     return Errorf(Code::kNotImplemented, "%s: quantised results (scale) are not here", call.function().api);
   }
   if (call.Given("bias")) return BadValue(call, "bias", "given", "null");
-  const Operand x1 = Arg(call, "x1"), x2 = Arg(call, "x2"), y = Arg(call, "out");
+  const Operand x1 = Arg(call, "x1"), y = Arg(call, "out");
+  OPSNN_ASSIGN_OR_RETURN(const Operand x2, MatrixArg(call, "x2", &out));
   for (const Operand* o : {&x1, &x2, &y}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 3, 3));
   auto permuted = [&](const char* param, const Operand& o, std::vector<int> other) -> Result<Operand> {
     const std::vector<int> same = {0, 1, 2};

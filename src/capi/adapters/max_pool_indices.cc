@@ -121,6 +121,69 @@ Status Adapt_MaxPoolIndices(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+namespace {
+
+// What the mask operators know of a pool.
+void CopyWindows(const op::Attrs& pool, const Operand& image, op::Attrs* mask) {
+  for (const char* name : {"kernel_shape", "strides", "pads"}) mask->Set(name, pool.Ints(name));
+  mask->Set("image", std::vector<int64_t>{image.desc.dims[2], image.desc.dims[3]});
+}
+
+Status RequireOnes(const Call& call, const char* param) {
+  OPSNN_ASSIGN_OR_RETURN(const auto values, PerAxis(call, param, 2, 1));
+  for (int64_t v : values) {
+    if (v != 1) return BadValue(call, param, "a list with " + std::to_string(v), "1");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+// Positions as masks: bits of the elements of the windows.
+Status Adapt_MaxPoolMask(const Call& call, OpCall& out) {
+  const Operand self = Arg(call, "self"), result = Arg(call, "out"), bits = Arg(call, "indices");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, 3, 4));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, result, self.desc.dtype, "self"));
+  for (const Operand* o : {&result, &bits})
+    OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, self.desc.dims.rank(), self.desc.dims.rank()));
+  OPSNN_RETURN_IF_ERROR(RequireOnes(call, "dilation"));
+  const Operand x = WithBatch(self, 2), y = WithBatch(result, 2);
+  for (int i = 1; i < 4; ++i) {
+    if (x.desc.dims[i] < 1)
+      return BadValue(call, "self", "of shape " + ToString(self.desc.dims), "one element or more per image");
+  }
+  OpCall pool = CallOf("MaxPool", {x}, {y, out.Temp(DType::kS64, y.desc.dims)});
+  OPSNN_RETURN_IF_ERROR(ReadWindows(call, 2, &pool.attrs));
+  OpCall mark = CallOf("MaxPoolMask", {}, {WithBatch(bits, 2)});
+  CopyWindows(pool.attrs, x, &mark.attrs);
+  const Operand whole = pool.outputs[1], local = out.Temp(DType::kS64, y.desc.dims);
+  out.first.push_back(std::move(pool));
+  out.first.push_back(LocalPositions(whole, PlaneSize(x.desc.dims, 2), local));
+  mark.inputs = {local};
+  Take(std::move(mark), &out);
+  return OkStatus();
+}
+
+Status Adapt_MaxPoolMaskGrad(const Call& call, OpCall& out) {
+  const Operand grad = Arg(call, "gradOutput"), self = Arg(call, "self"), bits = Arg(call, "indices"),
+                y = Arg(call, "gradInput");
+  for (const Operand* o : {&grad, &self, &bits}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 4, 4));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, self));
+  OPSNN_RETURN_IF_ERROR(RequireSamePlanes(call, grad, self, 2));
+  OPSNN_RETURN_IF_ERROR(RequireSamePlanes(call, bits, self, 2));
+  for (const Operand* o : {&self, &y})
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, grad.desc.dtype, "gradOutput"));
+  OPSNN_RETURN_IF_ERROR(RequireOnes(call, "dilation"));
+  op::Attrs pool;
+  OPSNN_RETURN_IF_ERROR(ReadWindows(call, 2, &pool));
+  const Operand positions = out.Temp(DType::kS64, grad.desc.dims);
+  OpCall find = CallOf("MaxPoolMaskPositions", {bits}, {positions});
+  CopyWindows(pool, self, &find.attrs);
+  find.attrs.Set("pooled", std::vector<int64_t>{grad.desc.dims[2], grad.desc.dims[3]});
+  out.first.push_back(std::move(find));
+  return BindScatterPlanes(grad, positions, y, 2, true, &out);
+}
+
 // Each output gathers its window, repeated at its end to the size of the largest; then windows do not
 // overlap.
 Status Adapt_AdaptiveMaxPool(const Call& call, OpCall& out) {

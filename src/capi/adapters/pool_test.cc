@@ -200,6 +200,22 @@ TEST_F(Pools, PositionsBackAndUnpool) {
     ASSERT_EQ(CALL(aclnnMaxPool2dWithIndicesBackward, g, x, at, k, s, pads, one, p.ceil, dx), 0)
         << aclGetRecentErrMsg();
     EXPECT_EQ(Compare(dx.Get(), back, SumTolerances(back, t)), "") << Name(t);
+    // The same by masks.
+    const int64_t row = ((p.Out() + 15) / 16 + 1) * 32;
+    ApiTensor mask(DType::kS8, {n, c, p.k[1] * p.k[2], row}), dx2(t, x.dims(), &rng_, round % 3 == 1);
+    ASSERT_EQ(CALL(aclnnMaxPool2dWithMask, x, k, s, pads, one, p.ceil, y, mask), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(y.Get(), want);
+    double bits = 0;
+    for (double v : mask.Get()) bits += __builtin_popcount(static_cast<uint8_t>(static_cast<int8_t>(v)));
+    EXPECT_EQ(bits, static_cast<double>(n * c * p.Out()));
+    ASSERT_EQ(CALL(aclnnMaxPool2dWithMaskBackward, g, x, mask, k, s, pads, one, p.ceil, dx2), 0)
+        << aclGetRecentErrMsg();
+    EXPECT_EQ(Compare(dx2.Get(), back, SumTolerances(back, t)), "") << Name(t);
+    mask.Set(std::vector<double>(mask.Get().size(), 0));
+    const auto before = dx2.Get();
+    EXPECT_NE(CALL(aclnnMaxPool2dWithMaskBackward, g, x, mask, k, s, pads, one, p.ceil, dx2), 0);
+    EXPECT_EQ(dx2.Get(), before);
+    ExpectGuards({&mask, &dx2});
     if (t == DType::kBF16) continue;  // not a type of unpooling
     ApiInts size(Last(p.in, axes));
     ASSERT_EQ(CALL(aclnnMaxUnpool2d, y, at, size, dx), 0) << aclGetRecentErrMsg();

@@ -1,8 +1,10 @@
-// aclnnWeightQuantBatchMatmulV2: y = x (weight + offset) * scale + bias, with s8 weights that are brought to
-// f32 before one f32 product. Scales are given per tensor, per column or per group of rows and column.
+// aclnnWeightQuantBatchMatmulV2, V3 and Nz: y = x (weight + offset) * scale + bias, with s8 weights that are
+// brought to f32 before one f32 product. Scales are given per tensor, per column or per group of rows and
+// column.
 #include <algorithm>
 
 #include "capi/adapters/common.h"
+#include "capi/adapters/tiles.h"
 
 namespace opsnn::capi {
 namespace {
@@ -75,7 +77,11 @@ Status BindBias(const Call& call, int64_t n, OpCall* out) {
 
 Status Adapt_WeightQuantBatchMatmul(const Call& call, OpCall& out) {
   const char* api = call.function().api;
-  const Operand x = Arg(call, "x"), weight = Arg(call, "weight"), y = Arg(call, "y");
+  const Operand x = Arg(call, "x"), y = Arg(call, "y");
+  OPSNN_ASSIGN_OR_RETURN(const Operand weight, MatrixArg(call, "weight", &out));
+  if (call.function().Find("innerPrecise") >= 0 &&
+      (call.Int("innerPrecise") < 0 || call.Int("innerPrecise") > 1))
+    return BadValue(call, "innerPrecise", std::to_string(call.Int("innerPrecise")), "0 (exact), 1 (fast)");
   for (const char* p : {"quantScaleOptional", "quantOffsetOptional"}) {
     if (!call.Given(p)) continue;
     return Errorf(Code::kNotImplemented, "%s: %s is given; quantised outputs are not implemented", api, p);

@@ -1,15 +1,9 @@
 // Normalisations of rows with something before or behind: sums, adaptive scales, masked softmax. One row
 // program each.
-#include "capi/adapters/formula_call.h"
+#include "capi/adapters/norm/norm_args.h"
 
 namespace opsnn::capi {
 namespace {
-
-Dims KeptDims(const Operand& x, int rows) {
-  Dims kept = x.desc.dims;
-  for (int i = kept.rank() - rows; i < kept.rank(); ++i) kept[i] = 1;
-  return kept;
-}
 
 Status RequireStatistics(const Call& call, std::initializer_list<const Operand*> statistics,
                          const Dims& kept) {
@@ -17,20 +11,6 @@ Status RequireStatistics(const Call& call, std::initializer_list<const Operand*>
     OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, kept, "with the normalised dims as 1"));
   }
   return OkStatus();
-}
-
-struct Normalised {
-  Term y, mean, rstd;
-};
-Normalised LayerNormOf(ProgramBuilder& b, Formula& f, Term x, double eps) {
-  const RowMoments m = AddRowMoments(b, x.slot);
-  const Term rstd = Rsqrt(Plus({&f, m.variance}, eps));
-  return {Term{&f, m.centred} * rstd, {&f, m.mean}, rstd};
-}
-
-Status RequireEpsilon(const Call& call, const char* param) {
-  const double eps = call.Double(param);
-  return eps >= 0 ? OkStatus() : BadValue(call, param, StrFormat("%g", eps), "0 or more");
 }
 
 // A sum of two tensors, normalised: what AddLayerNorm and DeepNorm share. bias may be absent.
@@ -64,22 +44,6 @@ Status BindSumNorm(const Call& call, const Operand& x, const Operand& other, dou
                    }),
        out);
   return OkStatus();
-}
-
-// [B.., H] as [B.., 1, H] in front of x of [B.., S, H].
-Result<Operand> PerSequence(const Call& call, const char* param, const Operand& x) {
-  const Operand o = Arg(call, param);
-  const Dims& dims = x.desc.dims;
-  Dims with = dims, without;
-  with[dims.rank() - 2] = 1;
-  for (int i = 0; i < dims.rank(); ++i) {
-    if (i != dims.rank() - 2) without.push_back(dims[i]);
-  }
-  if (o.desc.dims == with) return o;
-  OPSNN_RETURN_IF_ERROR(RequireShape(call, o, without, "that of the tensor without its sequence dim"));
-  Dims strides = StridesOf(o.desc);
-  strides.insert(strides.rank() - 1, 0);
-  return WithView(o, with, strides);
 }
 
 }  // namespace

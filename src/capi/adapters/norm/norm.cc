@@ -1,6 +1,5 @@
 // RmsNorm, AddRmsNorm, GroupNorm and BatchNorm: row programs over views of the tensors.
-#include "capi/adapters/common.h"
-#include "program/moments.h"
+#include "capi/adapters/norm/norm_args.h"
 
 namespace opsnn::capi {
 namespace {
@@ -14,30 +13,6 @@ void TakeInto(OpCall call, const Operand& to, const Operand& y, OpCall* out) {
   out->op = op::FindOperator("Identity");
   out->inputs = {to};
   out->outputs = {y};
-}
-
-Status RequireEpsilon(const Call& call, const char* param) {
-  const double eps = call.Double(param);
-  if (eps >= 0) return OkStatus();  // not NaN either
-  return BadValue(call, param, StrFormat("%g", eps), "0 or more");
-}
-
-// gamma as the last dims of x. One row [1, n] counts as [n].
-Result<Operand> Gamma(const Call& call, const Operand& x) {
-  Operand gamma = Arg(call, "gamma");
-  const Dims& dims = x.desc.dims;
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, gamma, 1, kMaxRank));
-  if (gamma.desc.dims.rank() == 2 && gamma.desc.dims[0] == 1 && gamma.desc.dims[1] == dims.back()) {
-    const bool exact = dims.rank() >= 2 && dims[dims.rank() - 2] == 1;
-    if (!exact) gamma = WithView(gamma, {dims.back()}, {StridesOf(gamma.desc)[1]});
-  }
-  const int rank = gamma.desc.dims.rank(), lead = dims.rank() - rank;
-  bool same = lead >= 0;
-  for (int i = 0; same && i < rank; ++i) same = gamma.desc.dims[i] == dims[lead + i];
-  if (same) return gamma;
-  return InvalidArgument("%s: gamma has shape %s; allowed: the last dims of %s, whose shape is %s",
-                         call.function().api, ToString(Arg(call, "gamma").desc.dims).c_str(),
-                         NameOf(call, x).c_str(), ToString(dims).c_str());
 }
 
 // What an RMS function gives: y, perhaps once more in another type, the factor, the sum.
@@ -74,11 +49,9 @@ Status BindRms(const Call& call, std::vector<Operand> inputs, const RmsResults& 
     OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, type, "the input"));
     if (o->given()) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, *o, x));
   }
-  OPSNN_ASSIGN_OR_RETURN(const Operand gamma, Gamma(call, x));
+  OPSNN_ASSIGN_OR_RETURN(const Operand gamma, RowWeight(call, "gamma", x));
   const int rows = gamma.desc.dims.rank();
-  Dims kept = x.desc.dims;
-  for (int i = kept.rank() - rows; i < kept.rank(); ++i) kept[i] = 1;
-  OPSNN_RETURN_IF_ERROR(RequireShape(call, to.rstd, kept, "with the normalised dims as 1"));
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, to.rstd, KeptDims(x, rows), "with the normalised dims as 1"));
   inputs.push_back(gamma);
   std::vector<Operand> outputs = {to.y};
   for (const Operand* o : {&to.y2, &to.rstd, &to.sum}) {
@@ -92,11 +65,6 @@ Status BindRms(const Call& call, std::vector<Operand> inputs, const RmsResults& 
 // A per-channel tensor as [C, 1, 1] in front of the rows of a channel.
 Operand PerChannel(const Operand& o) {
   return WithView(o, {o.desc.dims[0], 1, 1}, {StridesOf(o.desc)[0], 0, 0});
-}
-
-Status RequireChannels(const Call& call, const char* param, int64_t channels) {
-  const Operand o = Arg(call, param);
-  return RequireShape(call, o, {channels}, "one value per channel");
 }
 
 }  // namespace
@@ -162,58 +130,80 @@ Status CheckGroupSizes(const Call& call, const Operand& x, int64_t pixels, const
 
 }  // namespace
 
+namespace {
+
+// dtypes and shapes beside x; whether the result is quantised changes what y may be.
+Status CheckGroupNorm(const Call& call, const Operand& x, const Operand& scale, int64_t groups) {
+  const Operand y = Arg(call, {"out", "yOut"}), mean = Arg(call, "meanOut"), rstd = Arg(call, "rstdOut"),
+                gamma = Arg(call, "gamma"), beta = Arg(call, "beta");
+  const int64_t n = x.desc.dims[0], c = x.desc.dims[1];
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  const double eps = call.Double("eps");
+  if (!(eps > 0)) return BadValue(call, "eps", StrFormat("%g", eps), "above 0");
+  const std::string whose = NameOf(call, x);
+  if (!scale.given()) OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, whose.c_str()));
+  // The functions without HxW take f32 parameters as well, where their results are not quantised.
+  const bool or_f32 = call.function().Find("HxW") < 0 && !scale.given();
+  for (const Operand* o : {&mean, &rstd, &gamma, &beta}) {
+    if (or_f32 && o->desc.dtype == DType::kF32) continue;
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, whose.c_str()));
+  }
+  OPSNN_RETURN_IF_ERROR(RequireChannels(call, {&gamma, &beta}, c));
+  if (!(scale.desc.dims == Dims{1})) OPSNN_RETURN_IF_ERROR(RequireChannels(call, {&scale}, c));
+  for (const Operand* o : {&mean, &rstd}) {
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, {n, groups}, "one value per image and group"));
+  }
+  if (scale.given() && call.Int("activateSilu") == 0) return BadValue(call, "activateSilu", "false", "true");
+  return OkStatus();
+}
+
+}  // namespace
+
 Status Adapt_GroupNorm(const Call& call, OpCall& out) {
   const Operand x = Arg(call, {"self", "x"}), y = Arg(call, {"out", "yOut"});
+  const Operand mean = Arg(call, "meanOut"), rstd = Arg(call, "rstdOut");
+  const Operand gamma = Arg(call, "gamma"), beta = Arg(call, "beta");
+  const Operand quantum = call.function().Find("quantScale") >= 0 ? Arg(call, "quantScale") : Operand{};
   const Dims& dims = x.desc.dims;
   OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
-  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
   int64_t s = 1;
   for (int i = 2; i < dims.rank(); ++i) s *= dims[i];
   const char* group = FirstOf(call, {"group", "numGroups"});
   OPSNN_RETURN_IF_ERROR(CheckGroupSizes(call, x, s, group));
   const int64_t n = dims[0], c = dims[1], groups = call.Int(group);
-  const double eps = call.Double("eps");
-  if (!(eps > 0)) return BadValue(call, "eps", StrFormat("%g", eps), "above 0");
-  const Operand mean = Arg(call, "meanOut"), rstd = Arg(call, "rstdOut");
-  const Operand gamma = Arg(call, "gamma"), beta = Arg(call, "beta");
-  const bool plain = call.function().Find("HxW") >= 0;  // the others take f32 parameters as well
-  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, NameOf(call, x).c_str()));
-  for (const Operand* o : {&mean, &rstd, &gamma, &beta}) {
-    if (!plain && o->desc.dtype == DType::kF32) continue;
-    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, NameOf(call, x).c_str()));
-  }
-  for (const char* p : {"gamma", "beta"}) OPSNN_RETURN_IF_ERROR(RequireChannels(call, p, c));
-  for (const Operand* o : {&mean, &rstd}) {
-    OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, {n, groups}, "one value per image and group"));
-  }
+  OPSNN_RETURN_IF_ERROR(CheckGroupNorm(call, x, quantum, groups));
   // Rows are the channels and pixels of a group.
   const Dims rows = {n, groups, c / groups, s};
   auto affine = [&](const Operand& o) {
-    const int64_t step = StridesOf(o.desc)[0];
+    const int64_t step = o.desc.dims == Dims{1} ? 0 : StridesOf(o.desc)[0];
     return WithView(o, {groups, c / groups, 1}, {step * (c / groups), step, 0});
   };
   auto per_group = [&](const Operand& o) {
     const Dims st = StridesOf(o.desc);
     return WithView(o, {n, groups, 1, 1}, {st[0], st[1], 0, 0});
   };
-  ProgramBuilder b;
-  const SlotId in = b.Input(), scale = b.Input(), shift = b.Input();
-  const auto [average, d, variance] = AddRowMoments(b, in);
-  const SlotId factor = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, variance, 1, eps));
-  SlotId z =
-      b.Binary(StageOp::kAdd, b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, d, factor), scale), shift);
-  if (const double swish = SwishScale(call); swish == 1) {
-    z = b.Unary(StageOp::kSilu, z);
-  } else if (swish != 0) {
-    z = b.Binary(StageOp::kMul, z, b.Unary(StageOp::kSigmoid, b.Unary(StageOp::kAffine, z, swish, 0)));
-  }
-  b.Output(z);
-  b.Output(average);
-  b.Output(factor);
   const Operand from = Contiguously(x, &out);
   const Operand to = y.desc.IsContiguous() ? y : out.Temp(y.desc.dtype, y.desc.dims);
-  OpCall norm = ProgramCall(std::move(b).Build(), {Reshaped(from, rows), affine(gamma), affine(beta)},
-                            {Reshaped(to, rows), per_group(mean), per_group(rstd)}, 2);
+  std::vector<Operand> inputs = {Reshaped(from, rows)};
+  for (const Operand* o : {&gamma, &beta, &quantum}) {
+    if (o->given()) inputs.push_back(affine(*o));
+  }
+  const double swish = SwishScale(call), eps = call.Double("eps");
+  OpCall norm = FormulaCall(std::move(inputs), {Reshaped(to, rows), per_group(mean), per_group(rstd)}, 2,
+                            [&](ProgramBuilder& b, Formula& f) {
+                              size_t next = 1;
+                              const Normalised m = LayerNormOf(b, f, f.In(0), eps);
+                              Term z = m.y;
+                              if (gamma.given()) z = z * f.In(next++);
+                              if (beta.given()) z = z + f.In(next++);
+                              if (swish == 1) {
+                                z = Silu(z);
+                              } else if (swish != 0) {
+                                z = z * Sigmoid(Times(z, swish));
+                              }
+                              if (quantum.given()) z = Round(z / f.In(next));
+                              return std::vector<Term>{z, m.mean, m.rstd};
+                            });
   TakeInto(std::move(norm), to, y, &out);
   return OkStatus();
 }
@@ -301,11 +291,13 @@ Status Adapt_BatchNorm(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireEpsilon(call, "eps"));
   const int64_t channels = x.desc.dims[1];
   for (const char* p : {"weight", "bias", "runningMean", "runningVar"}) {
-    OPSNN_RETURN_IF_ERROR(RequireChannels(call, p, channels));
+    const Operand o = Arg(call, p);
+    OPSNN_RETURN_IF_ERROR(RequireChannels(call, {&o}, channels));
   }
   if (call.Int("training") == 0) return BindInference(call, x, y, channels, &out);
   for (const char* p : {"saveMean", "saveInvstd"}) {
-    OPSNN_RETURN_IF_ERROR(RequireChannels(call, p, channels));
+    const Operand o = Arg(call, p);
+    OPSNN_RETURN_IF_ERROR(RequireChannels(call, {&o}, channels));
   }
   const int64_t n = x.desc.dims[0], pixels = channels && n ? NumElements(x.desc.dims) / (n * channels) : 0;
   if (n * pixels == 1) {

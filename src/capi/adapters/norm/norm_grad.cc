@@ -1,75 +1,11 @@
 // Gradients of normalisations, from the statistics that the forward pass saved. The gradient of the input is
 // a row program; those of the parameters are sums over the rows, in f32.
-#include <numeric>
-
-#include "capi/adapters/formula_call.h"
+#include "capi/adapters/norm/norm_args.h"
 
 namespace opsnn::capi {
 namespace {
 
 using ll = long long;
-
-// Three switches: which gradients are wanted. Those that are must have an output.
-Status ReadMask(const Call& call, std::initializer_list<const char*> outputs, std::vector<Operand>* wanted) {
-  const auto& mask =
-      static_cast<const BoolArray*>(call.arguments()[call.Index("outputMask")].object.get())->values;
-  if (mask.size() != outputs.size()) {
-    return BadValue(call, "outputMask", StrFormat("a list of %zu", mask.size()),
-                    std::to_string(outputs.size()));
-  }
-  size_t i = 0;
-  for (const char* name : outputs) {
-    const bool want = mask[i++] != 0;
-    if (want && !call.Given(name)) {
-      return Errorf(Code::kNull, "%s: %s is null; outputMask asks for it", call.function().api, name);
-    }
-    wanted->push_back(want ? Arg(call, name) : Operand{});
-  }
-  return OkStatus();
-}
-
-// One value per row: the dims of x with the normalised ones as 1, or without them, or as many in a row.
-Result<Operand> PerRow(const Call& call, const char* param, const Operand& x, int rows) {
-  const Operand o = Arg(call, param);
-  Dims kept = x.desc.dims, lead;
-  for (int i = 0; i < kept.rank(); ++i) {
-    if (i < kept.rank() - rows) {
-      lead.push_back(kept[i]);
-    } else {
-      kept[i] = 1;
-    }
-  }
-  if (o.desc.IsContiguous() && NumElements(o.desc.dims) == NumElements(kept)) return Reshaped(o, kept);
-  if (!(o.desc.dims == lead)) OPSNN_RETURN_IF_ERROR(RequireShape(call, o, kept, "one value per row"));
-  Dims strides = StridesOf(o.desc);
-  strides.resize(lead.rank());
-  while (strides.rank() < kept.rank()) strides.push_back(0);
-  return WithView(o, kept, strides);
-}
-
-std::vector<int64_t> Leading(int count) {
-  std::vector<int64_t> dims(static_cast<size_t>(count));
-  std::iota(dims.begin(), dims.end(), 0);
-  return dims;
-}
-
-// y = the sum of `each` over its leading dims; where there are none, `each` itself.
-OpCall SumOverRows(const Operand& each, int rows, const Operand& y) {
-  const int lead = each.desc.dims.rank() - rows;
-  OpCall c;
-  if (lead > 0) {
-    Reduce("ReduceSum", each, DType::kF32, y, Leading(lead), false, &c);
-  } else {
-    c = FormulaCall({each}, {y}, 0, [](ProgramBuilder&, Formula& f) { return std::vector<Term>{f.In(0)}; });
-  }
-  return c;
-}
-
-// The gradient by a normalised row: centred says whether the mean was taken out.
-Term RowGradient(Term g, Term normalised, Term rstd, bool centred) {
-  const Term shared = normalised * RowMean(g * normalised);
-  return (centred ? g - RowMean(g) - shared : g - shared) * rstd;
-}
 
 // What the layer and RMS functions share. x may be a sum of two tensors, the first times alpha.
 struct RowNormGrad {
@@ -77,7 +13,15 @@ struct RowNormGrad {
   Operand dsum;                          // added to the gradient; may be absent
   double alpha = 1;                      // of x where there is x2
   Operand dx, dx_scaled, dgamma, dbeta;  // dx_scaled: alpha * dx
+  Operand step, zero;                    // dx as s8: dx / step or dx * step, plus zero; may be absent
+  bool divides = true;
 };
+
+Term Quantised(const RowNormGrad& n, Term dx, Term step, Formula& f, size_t zero) {
+  Term z = n.divides ? dx / step : dx * step;
+  if (n.zero.given()) z = z + f.In(zero);
+  return Round(z);
+}
 
 Status Bind(const RowNormGrad& n, int rows, OpCall* out) {
   std::vector<Operand> inputs, outputs;
@@ -86,7 +30,7 @@ Status Bind(const RowNormGrad& n, int rows, OpCall* out) {
     return inputs.size() - 1;
   };
   const size_t dy = add(n.dy), x = add(n.x), rstd = add(n.rstd), x2 = add(n.x2), gamma = add(n.gamma),
-               mean = add(n.mean), dsum = add(n.dsum);
+               mean = add(n.mean), dsum = add(n.dsum), step = add(n.step), zero = add(n.zero);
   const Operand products = n.dgamma.given() ? out->Temp(DType::kF32, n.x.desc.dims) : Operand{};
   for (const Operand* o : {&n.dx, &n.dx_scaled, &products}) {
     if (o->given()) outputs.push_back(*o);
@@ -104,6 +48,7 @@ Status Bind(const RowNormGrad& n, int rows, OpCall* out) {
           if (n.dx.given() || n.dx_scaled.given()) {
             Term dx = RowGradient(g, normalised, f.In(rstd), n.mean.given());
             if (n.dsum.given()) dx = dx + f.In(dsum);
+            if (n.step.given()) dx = Quantised(n, dx, f.In(step), f, zero);
             if (n.dx.given()) results.push_back(dx);
             if (n.dx_scaled.given()) results.push_back(dx * n.alpha);
           }
@@ -153,6 +98,100 @@ Status Adapt_RmsNormGrad(const Call& call, OpCall& out) {
   return Bind(n, rows, &out);
 }
 
+Status Adapt_RmsNormGradQuant(const Call& call, OpCall& out) {
+  RowNormGrad n;
+  n.dy = Arg(call, "dy"), n.x = Arg(call, "x"), n.gamma = Arg(call, "gamma");
+  n.dx = Arg(call, "dxOut"), n.dgamma = Arg(call, "dgammaOut");
+  n.step = Arg(call, "scalesX"), n.zero = Arg(call, "offsetXOptional");
+  n.divides = call.Int("divMode") != 0;
+  const auto* mode = static_cast<const char*>(call.arguments()[call.Index("quantMode")].raw.p);
+  if (!mode || std::string_view(mode) != "static")
+    return BadValue(call, "quantMode", mode ? "\"" + std::string(mode) + "\"" : "null", "\"static\"");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, n.x, 2, kMaxRank));
+  OPSNN_ASSIGN_OR_RETURN(const int rows, LastDims(call, n.x, n.gamma.desc.dims, "gamma"));
+  OPSNN_RETURN_IF_ERROR(RequireLike(call, n.dy, n.x));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, n.dx, n.x));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, n.dgamma, n.gamma));
+  for (const Operand* o : {&n.gamma, &n.step}) {
+    if (o->desc.dtype != DType::kF32) OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, n.dy.desc.dtype, "dy"));
+  }
+  for (const Operand* o : {&n.step, &n.zero}) OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, {1}, "one value"));
+  OPSNN_ASSIGN_OR_RETURN(n.rstd, PerRow(call, "rstd", n.x, rows));
+  return Bind(n, rows, &out);
+}
+
+// The gradients of z * (1 + scale) + shift, z = normalised * weight + bias. scale and shift are shared by a
+// sequence, weight and bias by all rows.
+Status Adapt_AdaLayerNormGrad(const Call& call, OpCall& out) {
+  const Operand dy = Arg(call, "gradOut"), x = Arg(call, "input");
+  const Operand weight = Arg(call, "weightOptional"), bias = Arg(call, "biasOptional");
+  const Operand dx = Arg(call, "gradInputOut"), dscale = Arg(call, "gradScaleOut"),
+                dshift = Arg(call, "gradShiftOut"), dweight = Arg(call, "gradWeightOut"),
+                dbias = Arg(call, "gradBiasOut");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
+  const int64_t columns = x.desc.dims.back();
+  if (call.Ints("normalizedShape") != std::vector<int64_t>{columns})
+    return BadValue(call, "normalizedShape", "another", ToString(Dims{columns}) + ", the last dim of input");
+  for (const Operand* o : {&dy, &dx}) OPSNN_RETURN_IF_ERROR(RequireLike(call, *o, x));
+  OPSNN_ASSIGN_OR_RETURN(const Operand mean, PerRow(call, "mean", x, 1));
+  OPSNN_ASSIGN_OR_RETURN(const Operand rstd, PerRow(call, "rstd", x, 1));
+  OPSNN_ASSIGN_OR_RETURN(const Operand scale, PerSequence(call, "scale", x));
+  OPSNN_ASSIGN_OR_RETURN(const Operand shift, PerSequence(call, "shift", x));
+  for (const Operand* o : {&mean, &rstd, &scale, &shift, &dscale, &dshift})
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, "input"));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, dscale, Arg(call, "scale")));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, dshift, Arg(call, "shift")));
+  for (const Operand* o : {&weight, &bias, &dweight, &dbias}) {
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, {columns}, "normalizedShape"));
+    if (o->given() && o->desc.dtype != DType::kF32)
+      OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, "input"));
+    if (weight.given()) OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, weight.desc.dtype, "weightOptional"));
+  }
+  // What is summed up afterwards, one value per element; the sum over a sequence of dy needs no copy.
+  auto each = [&](const Operand& wanted) {
+    return wanted.given() ? out.Temp(DType::kF32, x.desc.dims) : Operand{};
+  };
+  const Operand by_scale = each(dscale), by_weight = each(dweight), by_bias = each(dbias);
+  std::vector<Operand> inputs = {dy, x, mean, rstd, scale}, outputs;
+  for (const Operand* o : {&weight, &bias}) {
+    if (o->given()) inputs.push_back(*o);
+  }
+  for (const Operand* o : {&dx, &by_scale, &by_weight, &by_bias}) {
+    if (o->given()) outputs.push_back(*o);
+  }
+  std::vector<OpCall> calls;
+  if (!outputs.empty()) {
+    calls.push_back(FormulaCall(std::move(inputs), std::move(outputs), 1, [&](ProgramBuilder&, Formula& f) {
+      const Term g = f.In(0), normalised = (f.In(1) - f.In(2)) * f.In(3), scaled = g * (f.In(4) + 1.0);
+      std::vector<Term> results;
+      if (dx.given()) {
+        results.push_back(RowGradient(weight.given() ? scaled * f.In(5) : scaled, normalised, f.In(3), true));
+      }
+      if (by_scale.given()) {
+        Term z = weight.given() ? normalised * f.In(5) : normalised;
+        if (bias.given()) z = z + f.In(weight.given() ? 6 : 5);
+        results.push_back(g * z);
+      }
+      if (by_weight.given()) results.push_back(scaled * normalised);
+      if (by_bias.given()) results.push_back(scaled);
+      return results;
+    }));
+  }
+  auto over_sequence = [&](const Operand& from, const Operand& y) {
+    const int64_t dim = x.desc.dims.rank() - 2;
+    OpCall sum;
+    Reduce("ReduceSum", from, DType::kF32, y, {dim}, y.desc.dims.rank() == x.desc.dims.rank(), &sum);
+    calls.push_back(std::move(sum));
+  };
+  if (dscale.given()) over_sequence(by_scale, dscale);
+  if (dshift.given()) over_sequence(dy, dshift);
+  if (dweight.given()) calls.push_back(SumOverRows(by_weight, 1, dweight));
+  if (dbias.given()) calls.push_back(SumOverRows(by_bias, 1, dbias));
+  if (calls.empty())
+    return Errorf(Code::kNull, "%s: every gradient is null; allowed: one or more", call.function().api);
+  return TakeAll(std::move(calls), &out);
+}
+
 Status Adapt_SumNormGrad(const Call& call, OpCall& out) {
   RowNormGrad n;
   const bool deep = call.function().Find("alpha") >= 0;
@@ -193,14 +232,6 @@ Result<Channels> ChannelsOf(const Call& call, const Operand& x) {
   return Channels{n, c, n > 0 && c > 0 ? NumElements(x.desc.dims) / (n * c) : 0};
 }
 
-Status RequireChannels(const Call& call, std::initializer_list<const Operand*> operands, int64_t channels) {
-  for (const Operand* o : operands) {
-    OPSNN_RETURN_IF_ERROR(RequireShape(call, *o, {channels}, "one value per channel"));
-  }
-  return OkStatus();
-}
-
-// [C] in front of images of any rank.
 Operand OverImage(const Operand& o, const Operand& x) {
   Dims dims = Dims::Filled(x.desc.dims.rank() - 1, 1), strides = Dims::Filled(x.desc.dims.rank() - 1, 0);
   dims[0] = o.desc.dims[0], strides[0] = StridesOf(o.desc)[0];
@@ -348,67 +379,6 @@ Status Adapt_BatchNormElements(const Call& call, OpCall& out) {
                    }),
        &out);
   return OkStatus();
-}
-
-Status Adapt_GroupNormGrad(const Call& call, OpCall& out) {
-  const Operand dy = Arg(call, "gradOut"), x = Arg(call, "input"), gamma = Arg(call, "gamma");
-  const Operand mean = Arg(call, "mean"), rstd = Arg(call, "rstd");
-  std::vector<Operand> wanted;
-  OPSNN_RETURN_IF_ERROR(ReadMask(call, {"gradInput", "gradGammaOut", "gradBetaOut"}, &wanted));
-  const int64_t n = call.Int("N"), c = call.Int("C"), s = call.Int("HxW"), groups = call.Int("group");
-  if (groups < 1 || c < 0 || c % groups != 0) {
-    return BadValue(call, "group", std::to_string(groups), StrFormat("divisors of %lld, which is C", ll{c}));
-  }
-  auto elements = [&](const Operand& o, int64_t count, const char* what) {
-    if (!o.given() || NumElements(o.desc.dims) == count) return OkStatus();
-    return InvalidArgument("%s: %s has shape %s; allowed: %lld elements, %s", call.function().api,
-                           NameOf(call, o).c_str(), ToString(o.desc.dims).c_str(), ll{count}, what);
-  };
-  int64_t image, all;
-  if (n < 0 || s < 0 || __builtin_mul_overflow(c, s, &image) || __builtin_mul_overflow(n, image, &all)) {
-    return BadValue(call, "N", std::to_string(n), "sizes of 0 or more whose product fits into 64 bits");
-  }
-  for (const Operand* o : {&dy, &x}) OPSNN_RETURN_IF_ERROR(elements(*o, all, "N * C * HxW"));
-  for (const Operand* o : {&mean, &rstd}) OPSNN_RETURN_IF_ERROR(elements(*o, n * groups, "N * group"));
-  for (const Operand* o : std::initializer_list<const Operand*>{&gamma, &wanted[1], &wanted[2]})
-    OPSNN_RETURN_IF_ERROR(elements(*o, c, "C"));
-  OPSNN_RETURN_IF_ERROR(RequireDType(call, dy, x.desc.dtype, "input"));
-  OPSNN_RETURN_IF_ERROR(RequireLike(call, wanted[0], x));
-  const Dims rows = {n, groups, c / groups, s};
-  auto flat = [&](const Operand& o, const Dims& dims) { return Reshaped(Contiguously(o, &out), dims); };
-  const Operand grad = flat(dy, rows),
-                products = wanted[1].given() ? out.Temp(DType::kF32, {n, c, s}) : Operand{};
-  const Operand dx =
-      wanted[0].given() && !wanted[0].desc.IsContiguous() ? out.Temp(x.desc.dtype, x.desc.dims) : wanted[0];
-  std::vector<OpCall> calls;
-  std::vector<Operand> outputs;
-  if (dx.given()) outputs.push_back(Reshaped(dx, rows));
-  if (products.given()) outputs.push_back(Reshaped(products, rows));
-  std::vector<Operand> inputs = {grad, flat(x, rows), flat(mean, {n, groups, 1, 1}),
-                                 flat(rstd, {n, groups, 1, 1})};
-  if (gamma.given()) inputs.push_back(flat(gamma, {groups, c / groups, 1}));
-  if (!outputs.empty()) {
-    calls.push_back(FormulaCall(inputs, std::move(outputs), 2, [&](ProgramBuilder&, Formula& f) {
-      const Term normalised = (f.In(1) - f.In(2)) * f.In(3);
-      std::vector<Term> results;
-      const Term g = gamma.given() ? f.In(0) * f.In(4) : f.In(0);
-      if (dx.given()) results.push_back(RowGradient(g, normalised, f.In(3), true));
-      if (products.given()) results.push_back(f.In(0) * normalised);
-      return results;
-    }));
-  }
-  auto sum = [&](const Operand& each, const Operand& y) {
-    const Operand to = y.desc.dims.rank() == 1 ? y : out.Temp(y.desc.dtype, {c});
-    OpCall reduce;
-    Reduce("ReduceSum", each, DType::kF32, to, {0, 2}, false, &reduce);
-    calls.push_back(std::move(reduce));
-    if (to.temp >= 0) calls.push_back(CallOf("Identity", {Reshaped(to, y.desc.dims)}, {y}));
-  };
-  if (products.given()) sum(products, wanted[1]);
-  if (wanted[2].given()) sum(Reshaped(grad, {n, c, s}), wanted[2]);
-  if (dx.temp >= 0) calls.push_back(CallOf("Identity", {dx}, {wanted[0]}));
-  if (calls.empty()) return BadValue(call, "outputMask", "without a true value", "one or more");
-  return TakeAll(std::move(calls), &out);
 }
 
 }  // namespace opsnn::capi

@@ -1,0 +1,137 @@
+#include "capi/adapters/tiles.h"
+
+#include "acl/acl_base.h"
+
+namespace opsnn::capi {
+namespace {
+
+// A tensor in FRACTAL_NZ.
+struct Tiles {
+  Operand stored;    // [.., blocks, row blocks, rows of a block, columns of a block]
+  Dims matrix;       // [.., rows, columns] of the stored matrix
+  bool exchanged;    // the tensor stands for its transposed
+  int64_t columns0;  // of a block
+  int64_t block;     // elements of a column of blocks
+  int64_t width;     // columns with those that fill up the last block
+};
+
+const Tensor& TensorOf(const Call& call, const char* param) {
+  return *call.tensors()[static_cast<size_t>(call.TensorIndex(param))].object;
+}
+
+// Does a tensor describe blocks? Its storage dims then are its logical dims, and whether they are exchanged.
+bool IsTiled(const Call& call, const char* param) {
+  return call.TensorIndex(param) >= 0 && TensorOf(call, param).format == ACL_FORMAT_FRACTAL_NZ;
+}
+
+Dims LogicalDims(const Call& call, const char* param) {
+  const Tensor& t = TensorOf(call, param);
+  const std::span<const int64_t> own(IsTiled(call, param) ? t.storage_dims : t.dims);
+  return Dims(IsTiled(call, param) ? own.first(own.size() - 1) : own);
+}
+
+Result<Tiles> TilesOf(const Call& call, const char* param) {
+  const bool exchanged = TensorOf(call, param).storage_dims.back() != 0;
+  Tiles tiles{Arg(call, param), LogicalDims(call, param), exchanged, 0, 0, 0};
+  const int rank = tiles.matrix.rank();
+  if (exchanged) std::swap(tiles.matrix[rank - 2], tiles.matrix[rank - 1]);
+  const Dims& s = tiles.stored.desc.dims;
+  const int64_t rows0 = s[rank], columns0 = s[rank + 1];
+  Dims want = tiles.matrix;
+  want.push_back(rows0), want.push_back(columns0);
+  const int64_t rows = tiles.matrix[rank - 2], columns = tiles.matrix[rank - 1];
+  if (rows0 > 0 && columns0 > 0) {
+    want[rank - 2] = (columns + columns0 - 1) / columns0, want[rank - 1] = (rows + rows0 - 1) / rows0;
+  }
+  if (rows0 != kTileRows || columns0 < 1 || !(want == s)) {
+    return InvalidArgument(
+        "%s: %s has storage shape %s in FRACTAL_NZ with shape %s; allowed: blocks of 16 rows that hold that "
+        "shape",
+        call.function().api, param, ToString(s).c_str(), ToString(LogicalDims(call, param)).c_str());
+  }
+  tiles.columns0 = columns0;
+  tiles.block = s[rank - 1] * rows0 * columns0;
+  tiles.width = s[rank - 2] * columns0;
+  return tiles;
+}
+
+// The blocks as [.., rows, blocks, columns of a block], the first `rows` of each.
+Operand RowsOfTiles(const Tiles& t, int64_t rows) {
+  const int rank = t.matrix.rank();
+  const Dims own = StridesOf(t.stored.desc);
+  Dims dims, strides;
+  for (int i = 0; i < rank - 2; ++i) dims.push_back(t.matrix[i]), strides.push_back(own[i]);
+  for (int64_t d : {rows, t.width / t.columns0, t.columns0}) dims.push_back(d);
+  for (int64_t d : {t.columns0, t.block, int64_t{1}}) strides.push_back(d);
+  return WithView(t.stored, dims, strides);
+}
+
+Dims WithLast(Dims dims, int64_t last) {
+  dims[dims.rank() - 1] = last;
+  return dims;
+}
+
+// Row-major with rows of t.width, and the matrix that it holds.
+Operand Unpacked(const Tiles& t, OpCall* out) {
+  const Operand wide = out->Temp(t.stored.desc.dtype, WithLast(t.matrix, t.width));
+  const Operand from = RowsOfTiles(t, t.matrix[t.matrix.rank() - 2]);
+  out->first.push_back(CallOf("Identity", {from}, {Reshaped(wide, from.desc.dims)}));
+  return WithView(wide, t.matrix, StridesOf(wide.desc));
+}
+
+}  // namespace
+
+Operand SwappedLast(const Operand& o) {
+  std::vector<int> order;
+  for (int i = 0; i < o.desc.dims.rank(); ++i) order.push_back(i);
+  std::swap(order[order.size() - 2], order[order.size() - 1]);
+  return Permuted(o, order);
+}
+
+OpCall FloatProduct(const Operand& a, const Operand& b, const Operand& y) {
+  OpCall c = CallOf("MatMul", {a, b}, {y});
+  ProgramBuilder p;
+  p.Output(p.Unary(StageOp::kCopy, p.Input()));  // a tail reads the sums before they are rounded
+  c.tail = std::make_shared<op::FusedTail>(op::FusedTail{std::move(p).Build()});
+  return c;
+}
+
+Result<Operand> MatrixArg(const Call& call, const char* param, OpCall* out) {
+  if (!IsTiled(call, param)) return Arg(call, param);
+  OPSNN_ASSIGN_OR_RETURN(const Tiles t, TilesOf(call, param));
+  const Operand matrix = Unpacked(t, out);
+  return t.exchanged ? SwappedLast(matrix) : matrix;
+}
+
+// Between row-major and blocks, either way.
+Status Adapt_NpuFormatCast(const Call& call, OpCall& out) {
+  const Operand src = Arg(call, "srcTensor"), dst = Arg(call, "dstTensor");
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, dst, src.desc.dtype, "srcTensor"));
+  const Dims dims = LogicalDims(call, "srcTensor"), want = LogicalDims(call, "dstTensor");
+  if (!(dims == want)) {
+    return InvalidArgument("%s: dstTensor has shape %s; allowed: %s, the shape of srcTensor",
+                           call.function().api, ToString(want).c_str(), ToString(dims).c_str());
+  }
+  OPSNN_ASSIGN_OR_RETURN(Operand plain, MatrixArg(call, "srcTensor", &out));
+  if (!IsTiled(call, "dstTensor")) {
+    Take(CallOf("Identity", {plain}, {dst}), &out);
+    return OkStatus();
+  }
+  OPSNN_ASSIGN_OR_RETURN(const Tiles t, TilesOf(call, "dstTensor"));
+  if (t.exchanged) plain = SwappedLast(plain);
+  // Filled up with zeros first, then block by block.
+  const int rank = t.matrix.rank();
+  const int64_t rows = t.matrix[rank - 2], tall = t.block / t.columns0;
+  Dims padded = WithLast(t.matrix, t.width);
+  padded[rank - 2] = tall;
+  const Operand wide = out.Temp(src.desc.dtype, padded);
+  std::vector<int64_t> pads(static_cast<size_t>(2 * rank), 0);
+  pads[static_cast<size_t>(2 * rank - 2)] = tall - rows;
+  pads[static_cast<size_t>(2 * rank - 1)] = t.width - t.matrix[rank - 1];
+  out.first.push_back(CallOf("Pad", {plain, ConstantInts(pads)}, {wide}));
+  const Operand to = RowsOfTiles(t, tall);
+  Take(CallOf("Identity", {Reshaped(wide, to.desc.dims)}, {to}), &out);
+  return OkStatus();
+}
+
+}  // namespace opsnn::capi
