@@ -120,21 +120,40 @@ bool IsTiledFormat(int format) {
          (format >= ACL_FORMAT_FRACTAL_NZ_C0_16 && format <= ACL_FORMAT_FRACTAL_NZ_C0_8);
 }
 
-// A dense tensor of the memory behind a tensor in FRACTAL_NZ; null where its storage dims do not say one. Its
-// own storage dims then are those that the tensor stands for, and a 1 where they are those of the stored
-// matrix exchanged, else a 0 (adapters/tiles.cc reads them).
+// The dims of the blocks of a matrix, or of a batch of them, as devices lay them out: 16 rows of 32 bytes.
+std::vector<int64_t> BlockDims(const Tensor& t, bool exchanged) {
+  constexpr int64_t kRows = 16, kBytes = 32;
+  std::vector<int64_t> dims = t.dims;
+  const size_t rank = dims.size();
+  const auto element = static_cast<int64_t>(AclTypeSize(t.acl_dtype));
+  if (element < 1 || element > kBytes) return {};
+  const int64_t rows = dims[rank - (exchanged ? 1 : 2)], columns = dims[rank - (exchanged ? 2 : 1)],
+                width = kBytes / element;
+  dims[rank - 2] = columns / width + (columns % width != 0),
+              dims[rank - 1] = rows / kRows + (rows % kRows != 0);
+  dims.push_back(kRows), dims.push_back(width);
+  return dims;
+}
+
+// A dense tensor of the memory behind a tensor in FRACTAL_NZ; null where there is none. Its dims are the
+// storage dims where these are blocks, else the usual ones. Its own storage dims are the dims that the tensor
+// stands for, and a 1 where these are those of the stored matrix exchanged, else a 0 (adapters/tiles.cc reads
+// them).
 std::shared_ptr<const Tensor> StoredTiles(const Tensor& t) {
-  if (t.storage_dims.size() < 4 || t.storage_dims.size() != t.dims.size() + 2) return nullptr;
-  auto stored = std::make_shared<Tensor>();
-  stored->acl_dtype = t.acl_dtype, stored->format = ACL_FORMAT_FRACTAL_NZ, stored->offset = t.offset;
-  stored->dims = t.storage_dims, stored->storage_dims = t.dims;
   const size_t rank = t.dims.size();
+  if (rank < 2) return nullptr;
   // One row of several columns has a step of 1 along its columns, however it lies.
   const bool row = t.dims[rank - 2] == 1 && t.dims[rank - 1] > 1;
-  stored->storage_dims.push_back(t.strides[rank - 2] == 1 && (t.strides[rank - 1] != 1 || row));
-  stored->strides.assign(t.storage_dims.size(), 1);
-  for (size_t i = t.storage_dims.size() - 1; i-- > 0;) {
-    if (__builtin_mul_overflow(stored->strides[i + 1], t.storage_dims[i + 1], &stored->strides[i]))
+  const bool exchanged = t.strides[rank - 2] == 1 && (t.strides[rank - 1] != 1 || row);
+  auto stored = std::make_shared<Tensor>();
+  stored->acl_dtype = t.acl_dtype, stored->format = ACL_FORMAT_FRACTAL_NZ, stored->offset = t.offset;
+  stored->dims = t.storage_dims.size() == rank + 2 ? t.storage_dims : BlockDims(t, exchanged);
+  if (stored->dims.empty()) return nullptr;
+  stored->storage_dims = t.dims;
+  stored->storage_dims.push_back(exchanged);
+  stored->strides.assign(stored->dims.size(), 1);
+  for (size_t i = stored->dims.size() - 1; i-- > 0;) {
+    if (__builtin_mul_overflow(stored->strides[i + 1], stored->dims[i + 1], &stored->strides[i]))
       return nullptr;
   }
   stored->data.store(t.data.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -280,9 +299,8 @@ Status Call::CheckTensors() const {
     const bool tiles =
         IsTiledFormat(t.format) && TakesTiles(api) && t.storage_dims.size() + 1 == t.dims.size();
     if (!IsPlainFormat(t.format) && !tiles) {
-      return InvalidArgument(
-          "%s: %s has format %d; allowed: ND, NCHW, NCL, NCDHW, NHWC%s", api, name.c_str(), t.format,
-          TakesTiles(api) ? ", FRACTAL_NZ with the dims of its blocks as storage dims" : "");
+      return InvalidArgument("%s: %s has format %d; allowed: ND, NCHW, NCL, NCDHW, NHWC%s", api, name.c_str(),
+                             t.format, TakesTiles(api) ? ", FRACTAL_NZ" : "");
     }
     const auto elements = CheckedNumElements(Dims(std::span<const int64_t>(t.dims)));
     if (!elements) {

@@ -170,8 +170,14 @@ TEST_F(MatmulTiles, Products) {
   ExpectRefused(CALL(aclnnMatmulWeightNz, a, bad, y, 0), 161002,
                 {"mat2 has storage shape [1,2,16,16]", "[3,5]"});
   aclDestroyTensor(bad);
-  bad = aclCreateTensor(dims, 2, ACL_FLOAT16, strides, 0, ACL_FORMAT_FRACTAL_NZ, dims, 2, nullptr);
-  ExpectRefused(CALL(aclnnMatmulWeightNz, a, bad, y, 0), 161002, {"mat2 has format 29", "FRACTAL_NZ"});
+  // Storage dims that say nothing stand for the usual blocks.
+  const Values b = Integers(15, 2);
+  Tiled right(DType::kF16, {3, 5}, b, false, rng_);
+  bad = aclCreateTensor(dims, 2, ACL_FLOAT16, strides, 0, ACL_FORMAT_FRACTAL_NZ, dims, 2,
+                        right.memory().memory().view().data);
+  EXPECT_EQ(CALL(aclnnMatmulWeightNz, a, bad, y, 0), 0) << aclGetRecentErrMsg();
+  const Values want = Product(a.values(), b, 1, 2, 3, 5);
+  EXPECT_EQ(Compare(y.Get(), want, SumTolerances(want, 3, 8, DType::kF16)), "");
   aclDestroyTensor(bad);
 }
 
@@ -332,8 +338,10 @@ TEST_F(MatmulTiles, ScalesOf64Bits) {
   const float scale[] = {0.5f, 0.25f}, offset[] = {-3};
   uint64_t *packed = nullptr, count = 0;
   ASSERT_EQ(aclnnTransQuantParam(scale, 2, offset, 1, &packed, &count), 0);
-  ASSERT_EQ(count, 2u);
-  EXPECT_EQ(packed[1], (uint64_t{1} << 46 | uint64_t{0x1FD} << 37 | 0x3E800000));
+  ASSERT_EQ(count, 16u);
+  EXPECT_EQ(packed[0], (uint64_t{1} << 46 | uint64_t{0x1FD} << 37 | 0x3F000000));
+  EXPECT_EQ(packed[1], (uint64_t{1} << 46 | 0x3E800000));
+  EXPECT_EQ(packed[2], 0u);
   free(packed);
   EXPECT_EQ(aclnnTransQuantParam(scale, 0, nullptr, 0, &packed, &count), 161002);
   EXPECT_EQ(aclnnTransQuantParam(nullptr, 2, nullptr, 0, &packed, &count), 161001);

@@ -137,6 +137,16 @@ Status RequireOnes(const Call& call, const char* param) {
   return OkStatus();
 }
 
+// Images have channels and pixels; a batch may be empty.
+Status RequirePixels(const Call& call, const Operand& image) {
+  const Dims& d = image.desc.dims;
+  for (int i = d.rank() - 3; i < d.rank(); ++i) {
+    if (d[i] < 1)
+      return BadValue(call, NameOf(call, image).c_str(), "of shape " + ToString(d), "channels and pixels");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 // Positions as masks: bits of the elements of the windows.
@@ -148,10 +158,7 @@ Status Adapt_MaxPoolMask(const Call& call, OpCall& out) {
     OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, self.desc.dims.rank(), self.desc.dims.rank()));
   OPSNN_RETURN_IF_ERROR(RequireOnes(call, "dilation"));
   const Operand x = WithBatch(self, 2), y = WithBatch(result, 2);
-  for (int i = 1; i < 4; ++i) {
-    if (x.desc.dims[i] < 1)
-      return BadValue(call, "self", "of shape " + ToString(self.desc.dims), "one element or more per image");
-  }
+  OPSNN_RETURN_IF_ERROR(RequirePixels(call, self));
   OpCall pool = CallOf("MaxPool", {x}, {y, out.Temp(DType::kS64, y.desc.dims)});
   OPSNN_RETURN_IF_ERROR(ReadWindows(call, 2, &pool.attrs));
   OpCall mark = CallOf("MaxPoolMask", {}, {WithBatch(bits, 2)});
@@ -165,12 +172,13 @@ Status Adapt_MaxPoolMask(const Call& call, OpCall& out) {
 }
 
 Status Adapt_MaxPoolMaskGrad(const Call& call, OpCall& out) {
-  const Operand grad = Arg(call, "gradOutput"), self = Arg(call, "self"), bits = Arg(call, "indices"),
-                y = Arg(call, "gradInput");
-  for (const Operand* o : {&grad, &self, &bits}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 4, 4));
+  const Operand self = Arg(call, "self"), y = Arg(call, "gradInput");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, 3, 4));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, self));
-  OPSNN_RETURN_IF_ERROR(RequireSamePlanes(call, grad, self, 2));
-  OPSNN_RETURN_IF_ERROR(RequireSamePlanes(call, bits, self, 2));
+  OPSNN_RETURN_IF_ERROR(RequirePixels(call, self));
+  for (const char* param : {"gradOutput", "indices"})
+    OPSNN_RETURN_IF_ERROR(RequireSamePlanes(call, Arg(call, param), self, 2));
+  const Operand grad = WithBatch(Arg(call, "gradOutput"), 2), bits = WithBatch(Arg(call, "indices"), 2);
   for (const Operand* o : {&self, &y})
     OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, grad.desc.dtype, "gradOutput"));
   OPSNN_RETURN_IF_ERROR(RequireOnes(call, "dilation"));
@@ -178,10 +186,10 @@ Status Adapt_MaxPoolMaskGrad(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(ReadWindows(call, 2, &pool));
   const Operand positions = out.Temp(DType::kS64, grad.desc.dims);
   OpCall find = CallOf("MaxPoolMaskPositions", {bits}, {positions});
-  CopyWindows(pool, self, &find.attrs);
+  CopyWindows(pool, WithBatch(self, 2), &find.attrs);
   find.attrs.Set("pooled", std::vector<int64_t>{grad.desc.dims[2], grad.desc.dims[3]});
   out.first.push_back(std::move(find));
-  return BindScatterPlanes(grad, positions, y, 2, true, &out);
+  return BindScatterPlanes(grad, positions, WithBatch(y, 2), 2, true, &out);
 }
 
 // Each output gathers its window, repeated at its end to the size of the largest; then windows do not

@@ -19,21 +19,22 @@ OPSNN_ACL_API aclnnStatus aclnnTransQuantParam(const float* scaleArray, uint64_t
         kApi, InvalidArgument("offsetSize is %llu with offsetArray %s; allowed: 0 if and only if it is null",
                               static_cast<unsigned long long>(offsetSize), offsetArray ? "given" : "null"));
   }
-  const uint64_t n = scaleSize > offsetSize ? scaleSize : offsetSize;
-  if ((scaleSize != n && scaleSize != 1) || (offsetSize != n && offsetSize > 1)) {
-    return Fail(kApi,
-                InvalidArgument("scaleSize is %llu and offsetSize %llu; allowed: the same, or one of them 1",
-                                static_cast<unsigned long long>(scaleSize),
-                                static_cast<unsigned long long>(offsetSize)));
-  }
+  // As many values as the longer array has, rounded up to 16 where there are several; 0 behind the last.
+  constexpr uint64_t kBlock = 16;
+  const uint64_t given = scaleSize > offsetSize ? scaleSize : offsetSize;
+  const uint64_t n = given == 1                    ? 1
+                     : given > UINT64_MAX - kBlock ? given
+                                                   : (given + kBlock - 1) / kBlock * kBlock;
   auto* packed =
-      n <= SIZE_MAX / sizeof(uint64_t) ? static_cast<uint64_t*>(std::malloc(n * sizeof(uint64_t))) : nullptr;
-  if (!packed)
+      static_cast<uint64_t*>(n <= SIZE_MAX / sizeof(uint64_t) ? std::calloc(n, sizeof(uint64_t)) : nullptr);
+  if (!packed) {
     return Fail(kApi,
                 Errorf(Code::kRuntime, "no memory for %llu values", static_cast<unsigned long long>(n)));
-  for (uint64_t i = 0; i < n; ++i) {
-    const float* offset = offsetArray ? offsetArray + (offsetSize == 1 ? 0 : i) : nullptr;
-    packed[i] = static_cast<uint64_t>(PackQuantParam(scaleArray[scaleSize == 1 ? 0 : i], offset, false));
+  }
+  for (uint64_t i = 0; i < given; ++i) {
+    const float scale = i < scaleSize ? scaleArray[i] : 0;
+    packed[i] =
+        static_cast<uint64_t>(PackQuantParam(scale, i < offsetSize ? offsetArray + i : nullptr, false));
   }
   *quantParam = packed;
   *quantParamSize = n;
