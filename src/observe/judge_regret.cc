@@ -39,16 +39,19 @@ Result<JudgePoint> MeasurePoint(const Chain& chain, const Point& s, int threads,
   const bool hybrid = d.verdict == plan::Verdict::kHybrid;
   if (hybrid) p.predicted_hybrid_us = d.time_hybrid_us;
   forms.SetRegions(d.regions);
+  std::vector<std::function<void()>> run = {[&] { forms.Fused(); }, [&] { forms.Split(); }};
+  if (hybrid) run.push_back([&] { forms.Hybrid(); });
+  std::vector<std::vector<double>> times(run.size());  // by form, of each measurement
   const auto measure = [&] {
-    std::vector<std::function<void()>> run = {[&] { forms.Fused(); }, [&] { forms.Split(); }};
-    if (hybrid) run.push_back([&] { forms.Hybrid(); });
     const std::vector<double> us = MedianMicroseconds(run, runs);
-    p.fused_us = us[0], p.split_us = us[1], p.hybrid_us = hybrid ? us[2] : 0;
+    for (size_t i = 0; i < us.size(); ++i) times[i].push_back(us[i]);
+    p.fused_us = Median(times[0]), p.split_us = Median(times[1]), p.hybrid_us = hybrid ? Median(times[2]) : 0;
     p.regret = ChosenMicroseconds(p) / std::min(ChosenMicroseconds(p), std::min(p.fused_us, p.split_us));
   };
+  // An offender is measured twice more: the middle of three counts.
   constexpr double kOffender = 1.03;
   measure();
-  if (p.regret > kOffender) measure();
+  if (p.regret > kOffender) measure(), measure();
   return p;
 }
 

@@ -15,6 +15,8 @@ int64_t Saturate(double v) { return v < 9e18 ? static_cast<int64_t>(v) : int64_t
 // Shared out a second time, a pass finds half of the blocks in other cores' caches: measured with two cores
 // and an intermediate of 64 KiB; larger ones bring prefetchers up to speed.
 constexpr double kSharedAgainMicroseconds = 4;
+// A pass over less runs on the thread that asks for it (vector/run_tensors.cc).
+constexpr int64_t kSharedBytes = 128 << 10;
 
 // Eight stages are the usual chain. The live values of a longer one, each as large as a product's block, no
 // longer fit UB together and its code competes for the instruction cache: a sixth more than in a streaming
@@ -197,8 +199,9 @@ void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
   t.push_back({"write output", output});
   t.push_back({"chain", Overlapped(vector, read + others + output) - (read + others + output)});
   t.push_back({"launch", c.p.launch_us()});
-  t.push_back({"join cores", c.cores > 1 ? c.p.sync_us() : 0});
-  t.push_back({"shared out again", c.cores > 1 && c.p.is_host() ? kSharedAgainMicroseconds : 0});
+  const bool shared = c.cores > 1 && (!c.p.is_host() || c.result_bytes + c.output_bytes >= kSharedBytes);
+  t.push_back({"join cores", shared ? c.p.sync_us() : 0});
+  t.push_back({"shared out again", shared && c.p.is_host() ? kSharedAgainMicroseconds : 0});
 }
 
 double AddFusedTerms(const Contraction& c, const Tile& tile, double handover_cycles,

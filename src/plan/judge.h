@@ -104,6 +104,9 @@ struct ConversionEdge {
 };
 
 Decision JudgeContraction(const ContractionEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
+// A row reduction behind a product (softmax, a norm; e.tail holds it, after the chain before it): in blocks
+// of whole rows that stay in the host's own caches. kHybrid with regions that are all split, or why not.
+Decision JudgeRowsBehind(const ContractionEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
 // A verdict of kFuse has one region: all rows, in blocks that fit the budget.
 Decision JudgeChained(const ChainedEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
 Decision JudgePointwiseChain(const PointwiseEdge& e, const device::DeviceProfile& p, const Knobs& knobs);

@@ -10,6 +10,7 @@
 #include "base/int_math.h"
 #include "base/status.h"
 #include "plan/contraction.h"
+#include "plan/judge_terms.h"
 
 namespace opsnn::plan {
 namespace {
@@ -22,6 +23,9 @@ constexpr double kPackShare = 0.75, kPanelRows = 14;
 // Regions must promise this share of the better whole form: what the model is off by within one shape, forms
 // against each other, when it was measured.
 constexpr double kMargin = 0.1;
+// Every block joins the threads twice. A task of some ten microseconds finds them at different places:
+// measured with two threads, beside what joining itself takes.
+constexpr double kUnevenMicroseconds = 15;
 
 struct Parts {
   const Contraction& whole;
@@ -41,6 +45,11 @@ struct Parts {
     return r;
   }
 };
+
+// Starting one more block, the threads joined for each of its steps.
+double StartMicroseconds(const Contraction& c) {
+  return c.p.launch_us() + (c.cores > 1 ? c.p.sync_us() + (c.p.is_host() ? 2 * kUnevenMicroseconds : 0) : 0);
+}
 
 double Microseconds(const Region& r, double start_us) {
   const double blocks = static_cast<double>(CeilDiv(r.rows, r.block));
@@ -107,7 +116,7 @@ void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& sp
   const int64_t inside = e.m / block * block;
   std::vector<Region> regions = {parts.Price(0, inside, block)};
   if (inside < e.m) regions.push_back(parts.Price(inside, e.m - inside, e.m - inside));
-  const double start = whole.p.launch_us() + (whole.cores > 1 ? whole.p.sync_us() : 0);
+  const double start = StartMicroseconds(whole);
   double us = -start;  // the first launch is there in every form
   for (const Region& r : regions) us += Microseconds(r, start);
   d.time_hybrid_us = us;
@@ -121,6 +130,63 @@ void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& sp
       Name(LevelOf(static_cast<int64_t>(static_cast<double>(block) * row_bytes), whole.cores, whole.p)));
   for (const Region& r : regions) d.reason += "; " + Describe(r);
   d.regions = std::move(regions);
+}
+
+Decision JudgeRowsBehind(const ContractionEdge& e, const DeviceProfile& p, const Knobs& knobs) {
+  Decision d;
+  d.chain = e.chain, d.where = e.where, d.shape = e.shape;
+  d.dtype = Name(e.dtype);
+  d.profile = p.name;
+  if (!p.is_host() || e.kind != ContractionKind::kGemm || e.batch != 1 || e.dtype != DType::kF32) {
+    Rule(d, Verdict::kRefuse, kNeedsGather);
+    return d;
+  }
+  if (knobs.fusion == FusionMode::kOff) {
+    Rule(d, Verdict::kSplit, "fusion is switched off");
+    return d;
+  }
+  const Contraction c = Describe(e, p);
+  const double row_bytes = static_cast<double>(SizeOf(e.dtype)) * static_cast<double>(e.n);
+  const double capacity = (1 - knobs.l1_reserve) * BlockBytes(p, c.cores);
+  const int64_t fitting = static_cast<int64_t>(capacity / row_bytes) / kRowUnit * kRowUnit;
+  const int64_t block = std::min(fitting, RoundUp(e.m, kRowUnit));
+  const int64_t bytes = static_cast<int64_t>(row_bytes * static_cast<double>(std::max(block, kRowUnit)));
+  d.budget.push_back(
+      {StrFormat("%lld whole rows", static_cast<long long>(std::max(block, kRowUnit))), "L1", bytes});
+  d.retries.push_back(
+      {std::max(block, kRowUnit), e.n, e.k, bytes, static_cast<int64_t>(capacity), block > 0});
+  if (block == 0) {
+    Rule(d, Verdict::kSplit,
+         StrFormat("a block of whole rows does not fit L1: %lld of %.0f bytes", static_cast<long long>(bytes),
+                   capacity));
+    return d;
+  }
+  TileBlocks blocks = BlocksOf(c);
+  blocks.epilogue_blocks = 0;
+  const Tile tile = ChooseTile(c.shape, {}, blocks, p, c.cores, knobs, false).tile;
+  AddSplitTerms(c, tile, d);
+  const double start = StartMicroseconds(c);
+  const Parts parts{c, tile, tile, d.split_terms.front().us};
+  Region rows = parts.Price(0, e.m, std::min(block, e.m));
+  rows.verdict = Verdict::kSplit;
+  const double count = static_cast<double>(CeilDiv(e.m, rows.block));
+  d.fused_terms.push_back({"blocks of whole rows", count * rows.split_us});
+  d.fused_terms.push_back({"starting them", (count - 1) * start});
+  SumUp(knobs, d);
+  d.time_hybrid_us = d.time_fused_us;
+  const bool forced = knobs.fusion == FusionMode::kForce;
+  if (!forced && d.time_fused_us >= (1 - kMargin) * d.time_split_us) {
+    Rule(d, Verdict::kSplit,
+         StrFormat("blocks of whole rows %.3g us, a kernel of its own %.3g us", d.time_fused_us,
+                   d.time_split_us));
+    return d;
+  }
+  Rule(d, Verdict::kHybrid,
+       forced ? std::string("fusion is forced")
+              : StrFormat("blocks of %lld whole rows stay in L1: %.3g us, a kernel of its own %.3g us",
+                          static_cast<long long>(rows.block), d.time_fused_us, d.time_split_us));
+  d.regions.push_back(rows);
+  return d;
 }
 
 }  // namespace opsnn::plan

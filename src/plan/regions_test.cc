@@ -18,7 +18,6 @@ void ExpectCovered(const Decision& d, int64_t m) {
     EXPECT_EQ(r.first, row);
     EXPECT_GT(r.block, 0);
     EXPECT_GE(r.rows, r.block);
-    EXPECT_EQ(r.verdict == Verdict::kFuse, r.fused_us < r.split_us);
     row += r.rows;
   }
   EXPECT_EQ(row, m);
@@ -33,6 +32,7 @@ TEST(Regions, ThinProductsBeyondTheCachesAreHybrid) {
     EXPECT_LT(d.time_hybrid_us, d.time_fused_us);
     EXPECT_LT(d.time_hybrid_us, d.time_split_us);
     ExpectCovered(d, 2048 + 40);
+    for (const Region& r : d.regions) EXPECT_EQ(r.verdict == Verdict::kFuse, r.fused_us < r.split_us);
     EXPECT_EQ(d.regions.front().verdict, Verdict::kSplit);
     EXPECT_NE(d.reason.find("by regions"), std::string::npos);
     // The intermediate of a block fits the cores' own caches with room to spare.
@@ -76,6 +76,27 @@ TEST(Regions, CachedDecisionsCountTheRowsOfTheCall) {
     ExpectCovered(*d, m);
   }
   EXPECT_EQ(JudgeCacheCounters().entries, 1);
+}
+
+TEST(Regions, RowReductionsNeedWholeRows) {
+  const DeviceProfile p = TestHost();
+  ProgramBuilder b;
+  const SlotId x = b.Input();
+  b.Output(b.Binary(StageOp::kSub, x, b.Unary(StageOp::kRowMax, x)));
+  const Program tail = std::move(b).Build();
+  ContractionEdge e = Gemm(65536, 768, 16, 1, tail);
+  const Decision d = JudgeRowsBehind(e, p, Knobs{});
+  ASSERT_EQ(d.verdict, Verdict::kHybrid) << d.reason;
+  ExpectCovered(d, e.m);
+  EXPECT_LT(d.time_hybrid_us, d.time_split_us);
+  EXPECT_EQ(d.regions.front().verdict, Verdict::kSplit);
+  e.m = 128;  // stays in a cache anyway
+  EXPECT_EQ(JudgeRowsBehind(e, p, Knobs{}).verdict, Verdict::kSplit);
+  e.n = 1 << 20;  // no 16 rows fit
+  EXPECT_NE(JudgeRowsBehind(e, p, Knobs{}).reason.find("whole rows does not fit L1"), std::string::npos);
+  e = Gemm(64, 64, 64, 12, tail);
+  EXPECT_EQ(JudgeRowsBehind(e, p, Knobs{}).verdict, Verdict::kRefuse);
+  EXPECT_EQ(JudgeRowsBehind(Gemm(65536, 768, 16, 1, tail), Npu("910B1"), Knobs{}).reason, kNeedsGather);
 }
 
 // ---- two products in a chain

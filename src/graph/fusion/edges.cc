@@ -129,6 +129,24 @@ bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
   return plan::Fuses(g.decisions.back());
 }
 
+bool JudgeRows(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
+  Knobs knobs = GetKnobs();
+  if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
+  g.decisions.push_back(plan::JudgeRowsBehind(e, *c.profile, knobs));
+  return plan::Fuses(g.decisions.back());
+}
+
+bool MayHoldRows(const Graph& g, NodeId product, NodeId row) {
+  const Node &p = g.nodes[product], &n = g.nodes[row];
+  if (p.op != Known().MatMul || !JoinsRows(*n.op) || n.tail || n.inputs[0] != p.outputs[0]) return false;
+  const int64_t rank = g.values[n.inputs[0]].desc.dims.rank(), axis = n.attrs.Int("axis", -1);
+  const op::TensorDesc &x = g.values[p.inputs[0]].desc, &w = g.values[p.inputs[1]].desc;
+  // Few rows or columns are streamed, in an order of their own.
+  constexpr int64_t kStreamed = 8;
+  return w.dims.rank() == 2 && w.dims[1] > kStreamed && x.dims.rank() >= 2 && x.dtype == DType::kF32 &&
+         (axis == -1 || axis == rank - 1) && x.IsContiguous() && !p.attrs.Int("transA", 0);
+}
+
 bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
   Finish(g, c, *plan::CachedJudgePointwise(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.chain, e.where,
          e.shape);
@@ -158,6 +176,7 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodeId seed, const std::v
     const Node& user = g.nodes[n];
     const std::string chain = ChainName(g, seed, {n});
     if (!g.nodes[seed].op->takes_tail && r.SingleUse(v) && JoinsRows(*user.op)) continue;
+    if (r.SingleUse(v) && MayHoldRows(g, seed, n)) continue;
     if (ReducesRows(*user.op)) {
       Refuse(g, c, chain, n, dtype,
              g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");

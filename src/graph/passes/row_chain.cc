@@ -93,6 +93,9 @@ class RowFuser {
     if (head.op == Known().Program && head.tail && head.attrs.Int("row_rank", 0) == 0) {
       first = head.tail->program;
       inputs = head.inputs;
+    } else if (head.op == Known().MatMul) {
+      if (MayHoldRows(g_, p, n) && row.row_rank == 1) TryBehindProduct(n, p, row);
+      return;
     } else if (IsFusablePointwise(g_, head)) {
       ChainBuilder b(g_, c_.policy);
       if (!b.AddNode(head)) return;
@@ -110,6 +113,46 @@ class RowFuser {
     if (!Decide(n, p, row, *joined)) return;
     ++c_.effects;
     Apply(n, p, row.row_rank, std::move(*joined), std::move(inputs));
+  }
+
+  // The product then runs in blocks of whole rows, with the row program as a pass over each.
+  void TryBehindProduct(NodeId n, NodeId p, const RowProgram& row) {
+    const Node& head = g_.nodes[p];
+    std::vector<ValueId> tail(head.inputs.begin() + head.num_op_inputs, head.inputs.end());
+    Program program = row.program;
+    if (head.tail) {
+      auto joined = Join(head.tail->program, 0, row.program, 0);
+      if (!joined.ok()) return;
+      program = std::move(*joined);
+    }
+    tail.insert(tail.end(), row.operands.begin(), row.operands.end());
+    auto e = AsContraction(g_, p);
+    if (!e) return;
+    e->chain = ChainName(g_, p, {n});
+    e->where = g_.nodes[n].name;
+    e->tail = &program;
+    for (ValueId v : tail) {
+      if (r_.desc(v).dims == r_.desc(head.outputs[0]).dims) {
+        ++e->full_operands;
+      } else {
+        e->small_operand_bytes += static_cast<int64_t>(StoredBytes(r_.desc(v)));
+      }
+    }
+    ++c_.matches;
+    if (!JudgeRows(g_, c_, *e)) return;
+    ++c_.effects;
+    auto fused = std::make_shared<op::FusedTail>();
+    fused->program = std::move(program);
+    fused->regions = g_.decisions.back().regions;
+    Node made = head;
+    made.inputs.resize(static_cast<size_t>(head.num_op_inputs));
+    made.inputs.insert(made.inputs.end(), tail.begin(), tail.end());
+    made.tail = std::move(fused);
+    made.outputs = g_.nodes[n].outputs;
+    made.origins.insert(made.origins.end(), g_.nodes[n].origins.begin(), g_.nodes[n].origins.end());
+    r_.Kill(n);
+    r_.Kill(p);
+    r_.AddNode(std::move(made));
   }
 
   bool Decide(NodeId n, NodeId head, const RowProgram& row, const Program& joined) {

@@ -39,6 +39,31 @@ TEST(RowChain, EmbeddingAddNormOverTwoAxes) {
   ExpectOneProgram(m);
 }
 
+TEST(RowChain, RowsBehindAProductRunInItsBlocks) {
+  for (const char* row : {"Softmax", "LayerNormalization", "RMSNormalization"}) {
+    for (bool residual : {false, true}) {
+      GraphMaker m;
+      const ValueId x = m.In("x", {3, 30, 20});
+      ValueId y = m.Op("Add", {m.Op("MatMul", {x, m.Random({20, 33})}), m.Random({33})});
+      if (residual) y = m.Op("Add", {y, m.In("r", {3, 30, 33})});
+      m.Out(std::string(row) == "Softmax" ? m.Op(row, {y}) : m.Op(row, {y, m.Random({33})}));
+      const Outcome o = ExpectFusionKeepsResults(m, 20);
+      EXPECT_EQ(o.Effects("row_chain"), 1) << row;
+      EXPECT_EQ(o.prepared->nodes_run(), 1);
+      EXPECT_EQ(o.outputs, RunGraph(m, Mode(FusionMode::kForce, "row_chain")).outputs) << row;
+      EXPECT_EQ(o.prepared->graph().decisions.back().verdict, plan::Verdict::kHybrid);
+    }
+  }
+}
+
+TEST(RowChain, RowsOfSeveralProductsStayApart) {
+  GraphMaker m;
+  m.Out(m.Op("Softmax", {m.Op("MatMul", {m.In("a", {3, 7, 20}), m.In("b", {3, 20, 33})})}));
+  const ValueId few = m.Op("MatMul", {m.In("x", {40, 20}), m.Random({20, 5})});
+  m.Out(m.Op("Softmax", {few}));
+  EXPECT_EQ(ExpectFusionKeepsResults(m, 20).Effects("row_chain"), 0);
+}
+
 TEST(RowChain, ASecondReaderOrAnotherAxisKeepsThemApart) {
   GraphMaker m;
   const ValueId x = m.Op("Abs", {m.In("x", {4, 6})});

@@ -57,7 +57,7 @@ void RunSplit(const Params& whole, const RegionChain& chain, int64_t row, int64_
   views[0] = TensorView::Contiguous(scratch, DType::kF32, {rows, p.n});
   for (size_t i = 0; i < chain.args.size(); ++i) views[i + 1] = Block(chain.args[i], row, rows, p.n);
   vector::RunTensors(*chain.program, {views.data(), inputs},
-                     {views.data() + inputs, chain.args.size() + 1 - inputs});
+                     {views.data() + inputs, chain.args.size() + 1 - inputs}, chain.row_rank);
 }
 
 }  // namespace
@@ -80,6 +80,7 @@ void RunRegions(const Params& p, const RegionChain& chain, std::span<const RowRe
   for (const RowRegion& r : regions) {
     for (int64_t i = 0; i < r.rows; i += r.block) {
       const int64_t rows = std::min(r.block, r.rows - i);
+      assert(!r.fused || chain.row_rank == 0);
       if (r.fused) {
         RunFused(same, row + i, rows);
       } else {

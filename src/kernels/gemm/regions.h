@@ -19,6 +19,7 @@ struct RowRegion {
 struct RegionChain {
   const vector::CompiledProgram* program = nullptr;
   std::span<const vector::EpilogueArg> args;
+  int row_rank = 0;  // 1: it reduces rows, and every region is split
 };
 
 // Floats of the buffer that the products of split blocks are written to: C of the largest of them.

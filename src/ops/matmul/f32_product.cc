@@ -48,7 +48,7 @@ class F32Product : public op::Kernel {
  private:
   Status PlanPost(const ProductCall& call);
   Status PlanRegions(const ProductCall& call, const std::vector<LoopOperand>& operands);
-  void FitRegions();
+  Status FitRegions(const char* name);
   void RunByRegions(const gemm::Params& p, std::span<const vector::EpilogueArg> args, void* scratch) const;
   void PlanPackedB(const ProductCall& call);
   void RunOne(const op::RunArgs& args, const void* a, const void* b, const Dims& at) const;
@@ -62,6 +62,7 @@ class F32Product : public op::Kernel {
   std::vector<gemm::RowRegion> regions_;
   std::shared_ptr<const vector::CompiledProgram> chain_;
   size_t rest_args_ = 0;
+  int row_rank_ = 0;  // 1: the chain reduces rows
   std::shared_ptr<const gemm::PackedB> packed_;
   int64_t a_bytes_ = 0, b_bytes_ = 0;
   std::vector<int64_t> output_bytes_;
@@ -80,6 +81,11 @@ Status F32Product::PlanPost(const ProductCall& call) {
   std::vector<LoopOperand> operands;
   for (size_t i = 0; i < post.descs.size(); ++i) {
     operands.push_back(LoopsOf(call.shape, *post.descs[i], post.indices[i], false));
+  }
+  if (post.any && post.program.HasRowReduction()) {
+    c_ = LoopsOf(call.shape, c.outputs[0], 0, true);
+    row_rank_ = 1;
+    return PlanRegions(call, operands);
   }
   if (post.any) {
     const size_t inputs = static_cast<size_t>(post.program.num_inputs);
@@ -127,13 +133,16 @@ Status F32Product::PlanRegions(const ProductCall& call, const std::vector<LoopOp
 
 // The judge counted rows as if every operand walked the leading dims alike. Where one does not, the product
 // is several, and all their rows are fused.
-void F32Product::FitRegions() {
+Status F32Product::FitRegions(const char* name) {
   int64_t rows = 0;
   for (const gemm::RowRegion& r : regions_) rows += r.rows;
-  if (nest_.lead.rank() != 2 || nest_.batch() != 1 || rows != nest_.m() ||
-      gemm::ChoosePath(params_) == gemm::Path::kGemv) {
-    regions_.clear();
+  const bool one_matrix = nest_.lead.rank() == 2 && nest_.batch() == 1;
+  if (row_rank_ > 0) {
+    if (one_matrix && chain_ && rows == nest_.m()) return OkStatus();
+    return Errorf(Code::kNotImplemented, "%s: a row reduction behind several products", name);
   }
+  if (!one_matrix || rows != nest_.m() || gemm::ChoosePath(params_) == gemm::Path::kGemv) regions_.clear();
+  return OkStatus();
 }
 
 void F32Product::RunByRegions(const gemm::Params& p, std::span<const vector::EpilogueArg> args,
@@ -141,7 +150,7 @@ void F32Product::RunByRegions(const gemm::Params& p, std::span<const vector::Epi
   int64_t blocks[2] = {0, 0};
   for (const gemm::RowRegion& r : regions_) blocks[r.fused] += (r.rows + r.block - 1) / r.block;
   plan::CountRegions(blocks[1], blocks[0]);
-  gemm::RunRegions(p, {chain_.get(), args}, regions_, static_cast<float*>(scratch));
+  gemm::RunRegions(p, {chain_.get(), args, row_rank_}, regions_, static_cast<float*>(scratch));
 }
 
 // A constant B is packed once per owner. Few rows read it in place: packing would double its memory for
@@ -183,7 +192,7 @@ Status F32Product::Plan(const ProductCall& call) {
   params_.c_batch_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 2];
   params_.blocking = BlockingFor(nest_);
   PlanPackedB(call);
-  FitRegions();
+  OPSNN_RETURN_IF_ERROR(FitRegions(call.name));
   a_bytes_ = AliasGuard::Extent(nest_, nest_.a, 1, nest_.k, true);
   b_bytes_ = packed_ ? 0 : AliasGuard::Extent(nest_, nest_.b, nest_.k, nest_.n, false);
   for (const op::TensorDesc& y : c.outputs) {
