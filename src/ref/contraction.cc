@@ -247,6 +247,66 @@ Status ConvTranspose(Call& c) {
   return OkStatus();
 }
 
+// What a deformable convolution samples, (N, C, OH * kernel rows, OW * kernel columns), and the magnitudes of
+// the pixels that it lies between.
+void Sample(const Call& c, const Geometry& g, Tensor* columns, Tensor* magnitudes) {
+  const Tensor &x = c.in(0), &offset = c.in(2);
+  const int64_t n = x.dims[0], channels = x.dims[1], rows = g.kernel[1], cols = g.kernel[2],
+                taps = rows * cols, area = g.out[1] * g.out[2], groups = c.attrs->Int("offset_group", 1),
+                values = groups * taps;
+  const bool planes = c.attrs->Int("offset_planes", 0) != 0;
+  *columns = *magnitudes = Tensor::Make(x.dtype, {n, channels, g.out[1] * rows, g.out[2] * cols});
+  for (int64_t i = 0; i < columns->size(); ++i) {
+    const int64_t column = i % (g.out[2] * cols), row = i / (g.out[2] * cols) % (g.out[1] * rows),
+                  plane = i / (area * taps), b = plane / channels;
+    const int64_t p = row / rows * g.out[2] + column / cols,
+                  value = plane % channels / (channels / groups) * taps + row % rows * cols + column % cols;
+    const auto at = [&](int64_t channel) { return offset.v[(b * offset.dims[1] + channel) * area + p]; };
+    const double down = planes ? at(values + value) : at(2 * value),
+                 right = planes ? at(value) : at(2 * value + 1);
+    double mask = c.has(4) ? c.in(4).v[(b * values + value) * area + p] : 1;
+    if (planes && offset.dims[1] == 3 * values) mask = at(2 * values + value);
+    const double y = static_cast<double>(row / rows * g.stride[1] - g.pad[1] + row % rows * g.dilation[1]) +
+                     down,
+                 z = static_cast<double>(column / cols * g.stride[2] - g.pad[2] +
+                                         column % cols * g.dilation[2]) +
+                     right;
+    for (int64_t h = 0; h < g.in[1]; ++h)
+      for (int64_t w = 0; w < g.in[2]; ++w) {
+        const double near_h = 1 - std::fabs(y - static_cast<double>(h)),
+                     near_w = 1 - std::fabs(z - static_cast<double>(w));
+        if (near_h <= 0 || near_w <= 0) continue;
+        const double pixel = mask * x.v[(plane * g.in[1] + h) * g.in[2] + w];
+        columns->v[i] += near_h * near_w * pixel;
+        magnitudes->v[i] += std::fabs(pixel);
+      }
+  }
+}
+
+Status DeformConv(Call& c) {
+  Tensor columns, magnitudes, weights = c.in(1), sizes = c.in(1);
+  const Geometry g = Read(c, false);
+  Sample(c, g, &columns, &magnitudes);
+  for (double& w : sizes.v) w = std::fabs(w);
+  op::Attrs attrs;
+  attrs.Set("strides", std::vector<int64_t>{g.kernel[1], g.kernel[2]});
+  attrs.Set("group", c.attrs->Int("group", 1));
+  Call sum = c, bound = c;
+  const Tensor* const bias = c.has(3) ? c.inputs[3] : nullptr;
+  const Tensor* const inputs[] = {&columns, &weights, bias};
+  const Tensor* const absolute[] = {&magnitudes, &sizes, bias};
+  sum.attrs = bound.attrs = &attrs;
+  sum.inputs = inputs, bound.inputs = absolute;
+  OPSNN_RETURN_IF_ERROR(Conv(sum));
+  OPSNN_RETURN_IF_ERROR(Conv(bound));
+  c.outputs = std::move(sum.outputs);
+  if (c.num_outputs > 1) c.outputs.push_back(std::move(columns));
+  c.abs_sum = std::move(bound.abs_sum);
+  constexpr int64_t kSampling = 8;  // four shares of two factors, and the mask
+  c.reduction_length = sum.reduction_length + kSampling;
+  return OkStatus();
+}
+
 // Both operands less their zero points: one value, or one per row of A and per column of B.
 Status MatMulInteger(Call& c) {
   Tensor operands[2] = {c.in(0), c.in(1)};
@@ -305,9 +365,13 @@ Status Det(Call& c) {
   return OkStatus();
 }
 
-constexpr Entry kTable[] = {
-    {"MatMulInteger", MatMulInteger}, {"Det", Det}, {"MatMul", MatMul}, {"Gemm", Gemm}, {"Conv", Conv},
-    {"ConvTranspose", ConvTranspose}};
+constexpr Entry kTable[] = {{"MatMulInteger", MatMulInteger},
+                            {"Det", Det},
+                            {"MatMul", MatMul},
+                            {"Gemm", Gemm},
+                            {"Conv", Conv},
+                            {"ConvTranspose", ConvTranspose},
+                            {"DeformConv", DeformConv}};
 
 }  // namespace
 
