@@ -5,52 +5,12 @@
 #include <cstdio>
 
 #include "bench/peers/case.h"
+#include "bench/peers/onnx_bytes.h"
 
 namespace opsnn::peers {
 namespace {
 
-// Protocol buffers, as much as a model takes.
-struct Message {
-  std::string bytes;
-  void Varint(uint64_t v) {
-    for (; v >= 0x80; v >>= 7) bytes += static_cast<char>(v | 0x80);
-    bytes += static_cast<char>(v);
-  }
-  Message& Int(int field, int64_t v) {
-    Varint(static_cast<uint64_t>(field) << 3);
-    Varint(static_cast<uint64_t>(v));
-    return *this;
-  }
-  Message& Bytes(int field, const void* data, size_t size) {
-    Varint(static_cast<uint64_t>(field) << 3 | 2);
-    Varint(size);
-    bytes.append(static_cast<const char*>(data), size);
-    return *this;
-  }
-  Message& Text(int field, const std::string& s) { return Bytes(field, s.data(), s.size()); }
-  Message& Sub(int field, const Message& m) { return Text(field, m.bytes); }
-};
-
 constexpr int kFloat = 1, kInt8 = 3, kInt32 = 6;  // TensorProto.DataType
-
-Message Node(const char* op, const std::vector<std::string>& inputs, const char* output) {
-  Message n;
-  for (const std::string& i : inputs) n.Text(1, i);
-  return n.Text(2, output).Text(4, op);
-}
-
-Message ValueInfo(const char* name, int type, const std::vector<int64_t>& dims) {
-  Message shape, tensor, wrapper;
-  for (const int64_t d : dims) shape.Sub(1, Message().Int(1, d));
-  wrapper.Sub(1, tensor.Int(1, type).Sub(2, shape));
-  return Message().Text(1, name).Sub(2, wrapper);
-}
-
-Message Tensor(const char* name, int type, const std::vector<int64_t>& dims, const void* data, size_t bytes) {
-  Message t;
-  for (const int64_t d : dims) t.Int(1, d);
-  return t.Int(2, type).Text(8, name).Bytes(9, data, bytes);
-}
 
 class OnnxRuntime : public Contender {
  public:
@@ -70,9 +30,9 @@ class OnnxRuntime : public Contender {
       graph.Sub(1, Node(ints ? "MatMulInteger" : "MatMul", {"a", "w"}, product));
     }
     if (c.act != Act::kNone) {
-      Message act = Node(c.act == Act::kRelu ? "Relu" : "Gelu", {"x"}, "y");
-      if (c.act == Act::kGeluTanh) act.Sub(5, Message().Text(1, "approximate").Text(4, "tanh").Int(20, 3));
-      graph.Sub(1, act);
+      std::vector<Message> attributes;
+      if (c.act == Act::kGeluTanh) attributes.push_back(Attribute("approximate", "tanh"));
+      graph.Sub(1, Node(c.act == Act::kRelu ? "Relu" : "Gelu", {"x"}, "y", attributes));
     }
     graph.Text(2, "g");
     const size_t w_bytes = static_cast<size_t>(c.k * c.n * c.batch) * size;
@@ -81,7 +41,7 @@ class OnnxRuntime : public Contender {
     graph.Sub(11, ValueInfo("a", in, a));
     if (!c.constant) graph.Sub(11, ValueInfo("w", in, w));
     graph.Sub(12, ValueInfo("y", ints ? kInt32 : kFloat, y));
-    const Message model = Message().Int(1, 9).Sub(7, graph).Sub(8, Message().Text(1, "").Int(2, 20));
+    const Message model = OnnxModel(graph);
     options_.SetIntraOpNumThreads(c.threads);
     options_.SetGraphOptimizationLevel(ORT_ENABLE_ALL);
     // Its threads would spin through the turns of the others; a spin of their own they still have per run.

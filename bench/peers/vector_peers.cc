@@ -1,233 +1,171 @@
-// opsnn and oneDNN on operators that memory or the vector units bound, in one process and in turns. The time
-// of a copy of the same bytes stands beside them.
+// opsnn and its peers on operators that memory or the vector units bound, in one process, in turns, on the
+// same memory. Beside each stands the time of the fastest stream of the same bytes: reads, and writes with
+// plain stores or past the caches.
 //
-//   vector_peers [THREADS] [SECONDS] [FILTER]   THREADS: 1, 2, ... or 0 for 1 and all; SECONDS per case
-//   (default 0.6); FILTER: part of a case's name
-#include <omp.h>
-
+//   vector_peers [THREADS] [SECONDS] [FILTER] [PAGES] [PEERS]   THREADS: 1, 2, ... or 0 for 1 and all;
+//   SECONDS per case (default 0.6); FILTER: part of a case's name; PAGES: huge (default) or small, for
+//   everybody; PEERS: all (default) or none
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <dnnl.hpp>
-#include <functional>
-#include <optional>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "bench/peers/turns.h"
-#include "opsnn/operator_model.h"
-#include "opsnn/system.h"
+#include "bench/peers/vector_case.h"
 
+namespace opsnn::peers {
 namespace {
 
-using dnnl::memory;
-using opsnn::peers::Median;
-using opsnn::peers::Now;
-using Dims = std::vector<int64_t>;
-
-struct Case {
-  std::string name;
-  opsnn::OpSpec ours;
-  Dims x, y;
-  opsnn::DType dtype = opsnn::DType::kF32;
-  // Makes the primitive and its arguments for memory at x and y.
-  std::function<dnnl::primitive(const dnnl::engine&, void* x, void* y, std::unordered_map<int, memory>*)>
-      theirs;
-};
-
-memory::data_type TypeOf(opsnn::DType t) {
-  return t == opsnn::DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
-memory::desc Plain(const Dims& d, opsnn::DType t) {
-  using Tag = memory::format_tag;
-  static constexpr Tag kTags[] = {Tag::undef, Tag::a, Tag::ab, Tag::abc, Tag::abcd};
-  return memory::desc(d, TypeOf(t), kTags[d.size()]);
-}
-
-Case Eltwise(const char* name, const char* op, dnnl::algorithm algorithm, int64_t n) {
-  Case c{name, {op, {{"x", {n}}}, opsnn::DType::kF32, {}}, {n}, {n}, opsnn::DType::kF32, nullptr};
-  c.theirs = [=](const dnnl::engine& e, void* x, void* y, std::unordered_map<int, memory>* args) {
-    const memory::desc d = Plain({n}, opsnn::DType::kF32);
-    *args = {{DNNL_ARG_SRC, memory(d, e, x)}, {DNNL_ARG_DST, memory(d, e, y)}};
-    return dnnl::eltwise_forward(dnnl::eltwise_forward::primitive_desc(e, dnnl::prop_kind::forward_inference,
-                                                                       algorithm, d, d, 0.f, 0.f));
-  };
-  return c;
-}
-
-Case Softmax(const char* name, int64_t rows, int64_t cols, opsnn::DType t) {
-  Case c{name, {"softmax", {{"x", {rows, cols}}}, t, {}}, {rows, cols}, {rows, cols}, t, nullptr};
-  c.theirs = [=](const dnnl::engine& e, void* x, void* y, std::unordered_map<int, memory>* args) {
-    const memory::desc d = Plain({rows, cols}, t);
-    *args = {{DNNL_ARG_SRC, memory(d, e, x)}, {DNNL_ARG_DST, memory(d, e, y)}};
-    return dnnl::softmax_forward(dnnl::softmax_forward::primitive_desc(
-        e, dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, d, d, 1));
-  };
-  return c;
-}
-
-Case LayerNorm(const char* name, int64_t rows, int64_t cols, opsnn::DType t) {
-  Case c{name, {"layernorm", {{"x", {rows, cols}}}, t, {}}, {rows, cols}, {rows, cols}, t, nullptr};
-  c.theirs = [=](const dnnl::engine& e, void* x, void* y, std::unordered_map<int, memory>* args) {
-    const memory::desc d = Plain({rows, cols}, t);
-    static std::vector<float> ones;
-    ones.assign(static_cast<size_t>(cols), 1.0f);
-    const memory::desc p = Plain({cols}, opsnn::DType::kF32);
-    *args = {{DNNL_ARG_SRC, memory(d, e, x)},
-             {DNNL_ARG_DST, memory(d, e, y)},
-             {DNNL_ARG_SCALE, memory(p, e, ones.data())},
-             {DNNL_ARG_SHIFT, memory(p, e, ones.data())}};
-    return dnnl::layer_normalization_forward(dnnl::layer_normalization_forward::primitive_desc(
-        e, dnnl::prop_kind::forward_inference, d, d, 1e-5f,
-        dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift));
-  };
-  return c;
-}
-
-Case MaxPool(const char* name, int64_t n, int64_t ch, int64_t s) {
-  const int64_t out = (s + 2 - 3) / 2 + 1;
-  Case c{name,
-         {"maxpool",
-          {{"x", {n, ch, s, s}}, {"kernel", {3, 3}}, {"stride", {2, 2}}, {"pad", {1, 1, 1, 1}}},
-          opsnn::DType::kF32,
-          {}},
-         {n, ch, s, s},
-         {n, ch, out, out},
-         opsnn::DType::kF32,
-         nullptr};
-  c.theirs = [=](const dnnl::engine& e, void* x, void* y, std::unordered_map<int, memory>* args) {
-    const memory::desc d = Plain({n, ch, s, s}, opsnn::DType::kF32),
-                       o = Plain({n, ch, out, out}, opsnn::DType::kF32);
-    *args = {{DNNL_ARG_SRC, memory(d, e, x)}, {DNNL_ARG_DST, memory(o, e, y)}};
-    return dnnl::pooling_forward(dnnl::pooling_forward::primitive_desc(
-        e, dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, d, o, {2, 2}, {3, 3}, {0, 0},
-        {1, 1}, {1, 1}));
-  };
-  return c;
-}
-
-Case Transpose(const char* name, const Dims& x, const Dims& perm) {
-  Dims y;
-  for (const int64_t p : perm) y.push_back(x[static_cast<size_t>(p)]);
-  Case c{name,   {"transpose", {{"x", x}, {"perm", perm}}, opsnn::DType::kF32, {}}, x, y, opsnn::DType::kF32,
-         nullptr};
-  c.theirs = [=](const dnnl::engine& e, void* from, void* to, std::unordered_map<int, memory>* args) {
-    // The same logical tensor with its dims in x's order, stored in y's.
-    const memory::desc d = Plain(x, opsnn::DType::kF32);
-    Dims strides(x.size());
-    int64_t step = 1;
-    for (size_t i = perm.size(); i-- > 0;) {
-      strides[static_cast<size_t>(perm[i])] = step;
-      step *= x[static_cast<size_t>(perm[i])];
+void FillWithNoise(const Operand& o, void* data, uint64_t seed) {
+  uint64_t s = seed * 0x9E3779B97F4A7C15u + 1;
+  for (int64_t i = 0, n = o.size(); i < n; ++i) {
+    s = s * 6364136223846793005u + 1442695040888963407u;
+    const double v = o.low + (o.high - o.low) * static_cast<double>(s >> 40) * 0x1p-24;
+    if (o.dtype == DType::kS64) {
+      static_cast<int64_t*>(data)[i] = static_cast<int64_t>(s >> 33) % o.below;
+    } else if (o.dtype == DType::kF32) {
+      static_cast<float*>(data)[i] = static_cast<float>(v);
+    } else if (o.dtype == DType::kBF16) {
+      const auto f = static_cast<float>(v);
+      uint32_t bits;
+      std::memcpy(&bits, &f, sizeof bits);
+      static_cast<uint16_t*>(data)[i] = static_cast<uint16_t>(bits >> 16);
     }
-    const memory::desc o(x, memory::data_type::f32, strides);
-    *args = {{DNNL_ARG_FROM, memory(d, e, from)}, {DNNL_ARG_TO, memory(o, e, to)}};
-    return dnnl::reorder(dnnl::reorder::primitive_desc(e, d, e, o));
-  };
-  return c;
-}
-
-std::vector<Case> Cases() {
-  constexpr auto kF32 = opsnn::DType::kF32, kBF16 = opsnn::DType::kBF16;
-  return {Eltwise("gelu_erf 16M f32", "gelu", dnnl::algorithm::eltwise_gelu_erf, 1 << 24),
-          Eltwise("gelu_tanh 16M f32", "gelu_tanh", dnnl::algorithm::eltwise_gelu_tanh, 1 << 24),
-          Softmax("softmax 64x32000 f32", 64, 32000, kF32),
-          Softmax("softmax 64x32000 bf16", 64, 32000, kBF16),
-          LayerNorm("layernorm 65536x768 f32", 65536, 768, kF32),
-          LayerNorm("layernorm 65536x768 bf16", 65536, 768, kBF16),
-          MaxPool("max pool 3x3 s2 NCHW 16x64x112", 16, 64, 112),
-          Transpose("transpose 4096x4096", {4096, 4096}, {1, 0}),
-          Transpose("NCHW to NHWC 16x256x56x56", {16, 256, 56, 56}, {0, 2, 3, 1}),
-          Transpose("NHWC to NCHW 16x56x56x256", {16, 56, 56, 256}, {0, 3, 1, 2})};
-}
-
-// A layer norm of ours with weights of its own is no yardstick for the values of theirs.
-bool Comparable(const Case& c) { return c.ours.op != "layernorm"; }
-
-int Measure(const Case& c, int threads, double seconds) {
-  auto model = opsnn::MakeOperatorModel(c.ours, {});
-  if (!model.ok())
-    return std::fprintf(stderr, "%s: %s\n", c.name.c_str(), model.status().message().c_str()), 1;
-  auto feeds = model->RandomFeeds({}, 1);
-  if (!feeds.ok()) return std::fprintf(stderr, "%s\n", feeds.status().message().c_str()), 1;
-  opsnn::Tensor x = feeds->begin()->second;
-  if (x.dims() != c.x) return std::fprintf(stderr, "%s: the model has other dims\n", c.name.c_str()), 1;
-  auto first = model->Run(*feeds);
-  if (!first.ok())
-    return std::fprintf(stderr, "%s: %s\n", c.name.c_str(), first.status().message().c_str()), 1;
-  std::vector<opsnn::Tensor> outputs = *first;
-  auto theirs = opsnn::Tensor::Make(c.dtype, c.y);
-  auto copy = opsnn::Tensor::Make(x.dtype(), c.x);
-  if (!theirs.ok() || !copy.ok()) return 1;
-  omp_set_num_threads(threads);
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  dnnl::stream stream(engine);
-  std::unordered_map<int, memory> args;
-  const dnnl::primitive primitive = c.theirs(engine, x.raw(), theirs->raw(), &args);
-  const auto run_ours = [&] { (void)model->Run(*feeds, &outputs).ok(); };
-  const auto run_theirs = [&] { primitive.execute(stream, args), stream.wait(); };
-  const auto run_copy = [&] {
-#pragma omp parallel for num_threads(threads)
-    for (int t = 0; t < threads; ++t) {
-      const size_t from = x.bytes() * static_cast<size_t>(t) / static_cast<size_t>(threads),
-                   to = x.bytes() * static_cast<size_t>(t + 1) / static_cast<size_t>(threads);
-      std::memcpy(copy->data<char>() + from, x.data<char>() + from, to - from);
-    }
-  };
-  run_ours(), run_theirs(), run_copy();
-  if (Comparable(c)) {
-    const std::vector<double> a = outputs[0].ToDoubles(), b = theirs->ToDoubles();
-    double most = 0, largest = 0;
-    for (size_t i = 0; i < a.size(); ++i)
-      most = std::max(most, std::fabs(a[i] - b[i])), largest = std::max(largest, std::fabs(b[i]));
-    if (!(most <= (c.dtype == opsnn::DType::kF32 ? 1e-5 : 1e-2) * largest))
-      std::printf("  %s: they differ by %g\n", c.name.c_str(), most);
   }
-  std::vector<double> times[3];
-  const double begin = Now();
-  for (int i = 0; i < 7 || Now() - begin < seconds; ++i) {
-    const auto turn = [&](auto&& run, std::vector<double>* to) {
-      if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      if (threads > 1) run();
+}
+
+// Some elements of the first output.
+std::vector<double> Sample(const Operand& o, const void* data) {
+  std::vector<double> v;
+  const int64_t step = std::max<int64_t>(1, o.size() / 4099);
+  for (int64_t i = 0; i < o.size(); i += step)
+    v.push_back(o.dtype == DType::kBF16 ? FromBf16(static_cast<const uint16_t*>(data)[i])
+                                        : static_cast<const float*>(data)[i]);
+  return v;
+}
+
+class Bench {
+ public:
+  Bench(int threads, double seconds, bool huge, bool peers)
+      : threads_(threads), seconds_(seconds), huge_(huge), peers_(peers) {}
+
+  void Measure(const VectorCase& c) {
+    Allocate(c);
+    VectorRuns runs;
+    if (peers_) AddTorch(c, m_, threads_, runs);  // first: its max pool finds the indices that everybody gets
+    if (peers_) AddOneDnn(c, m_, threads_, runs);
+    if (peers_) AddOnnxRuntime(c, m_, threads_, runs);
+    AddOurs(c, m_, threads_, runs);
+    std::swap(runs.front(), runs.back());
+    Compare(c, runs);
+    const size_t peers = runs.size();
+    for (int kind = 0; kind < 4; ++kind) {
+      const Stream s{
+          in_->data(),     out_->data(),   static_cast<int64_t>(c.read), static_cast<int64_t>(c.written),
+          (kind & 1) != 0, (kind & 2) != 0};
+      runs.push_back({"stream", [=, this] { RunStream(s, threads_); }});
+    }
+    std::vector<std::vector<double>> times(runs.size());
+    const double begin = Now();
+    for (int i = 0; i < 5 || Now() - begin < seconds_; ++i) {
+      for (size_t r = 0; r < runs.size(); ++r) times[r].push_back(Turn(runs[r]));
+    }
+    double limit = 1e9;
+    for (size_t r = peers; r < runs.size(); ++r) limit = std::min(limit, Median(times[r]));
+    const double ours = Median(times[0]);
+    std::printf("%-36s %dT  opsnn %9.1f us  limit %9.1f us %3.0f %% (%5.1f GB/s)", c.name.c_str(), threads_,
+                ours * 1e6, limit * 1e6, 100 * limit / ours, (c.read + c.written) / limit * 1e-9);
+    for (size_t r = 1; r < peers; ++r) {
+      std::printf("  %s %9.1f us %.2f", runs[r].name.c_str(), Median(times[r]) * 1e6,
+                  Median(times[r]) / ours);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+ private:
+  // Small cases are repeated until a turn takes long enough for the clock.
+  double Turn(const VectorRun& r) {
+    if (threads_ > 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    r.run();
+    int repeats = 1;
+    for (;;) {
       const double t0 = Now();
-      run();
-      to->push_back(Now() - t0);
-    };
-    turn(run_ours, &times[0]), turn(run_theirs, &times[1]), turn(run_copy, &times[2]);
+      for (int i = 0; i < repeats; ++i) r.run();
+      const double t = Now() - t0;
+      if (t > 2e-4 || repeats >= 256) return t / repeats;
+      repeats *= 4;
+    }
   }
-  const double a = Median(times[0]), b = Median(times[1]), copied = Median(times[2]);
-  std::printf(
-      "%-32s %dT  opsnn %9.1f us  oneDNN %9.1f us  ratio %.3f  copy of the input %9.1f us (%.0f %%)\n",
-      c.name.c_str(), threads, a * 1e6, b * 1e6, b / a, copied * 1e6, 100 * copied / a);
-  std::fflush(stdout);
-  return 0;
-}
+
+  void Allocate(const VectorCase& c) {
+    constexpr size_t kAlign = 4096;
+    const auto place = [&](const std::vector<Operand>& operands, double least, std::unique_ptr<Pages>& pages,
+                           std::vector<void*>& to) {
+      size_t bytes = static_cast<size_t>(least) + kAlign;
+      for (const Operand& o : operands) bytes += (o.bytes() + kAlign) / kAlign * kAlign;
+      pages = std::make_unique<Pages>(bytes, huge_);
+      char* at = pages->data();
+      to.clear();
+      for (const Operand& o : operands) {
+        to.push_back(at);
+        at += (o.bytes() + kAlign - 1) / kAlign * kAlign;
+      }
+    };
+    place(c.in, c.read, in_, m_.in);
+    place(c.out, c.written, out_, m_.out);
+    for (size_t i = 0; i < c.in.size(); ++i) FillWithNoise(c.in[i], m_.in[i], i + 1);
+  }
+
+  void Compare(const VectorCase& c, const VectorRuns& runs) {
+    runs[0].run();
+    const std::vector<double> ours = Sample(c.out[0], m_.out[0]);
+    double largest = 0;
+    for (const double v : ours) largest = std::max(largest, std::fabs(v));
+    for (size_t r = 1; r < runs.size(); ++r) {
+      std::memset(m_.out[0], 0, c.out[0].bytes());
+      runs[r].run();
+      const std::vector<double> theirs = Sample(c.out[0], m_.out[0]);
+      double most = 0;
+      for (size_t i = 0; i < ours.size(); ++i) most = std::max(most, std::fabs(ours[i] - theirs[i]));
+      const double allowed = (c.out[0].dtype == DType::kBF16 ? 0x1p-7 : 1e-5) * largest;
+      if (!(most <= allowed))
+        std::printf("  %s: %s differs by %g of %g\n", c.name.c_str(), runs[r].name.c_str(), most, largest);
+    }
+  }
+
+  int threads_;
+  double seconds_;
+  bool huge_, peers_;
+  VectorMemory m_;
+  std::unique_ptr<Pages> in_, out_;
+};
 
 int Main(int argc, char** argv) {
   const int given = argc > 1 ? std::atoi(argv[1]) : 0;
   const double seconds = argc > 2 ? std::atof(argv[2]) : 0.6;
   const std::string filter = argc > 3 ? argv[3] : "";
-  if (auto s = opsnn::Initialize(); !s.ok()) return std::fprintf(stderr, "%s\n", s.message().c_str()), 1;
-  const dnnl_version_t* v = dnnl_version();
-  std::printf("oneDNN %d.%d.%d; medians, ratio = oneDNN / opsnn\n", v->major, v->minor, v->patch);
+  const bool huge = argc <= 4 || std::string(argv[4]) != "small";
+  const bool peers = argc <= 5 || std::string(argv[5]) != "none";
+  std::printf("%s, %s, %s; medians, ratio = theirs / ours, limit = the fastest stream of the same bytes\n",
+              OneDnnVersion().c_str(), TorchVersion().c_str(), OnnxRuntimeVersion().c_str());
   const int all = static_cast<int>(std::thread::hardware_concurrency());
   std::vector<int> counts = given > 0 ? std::vector<int>{given} : std::vector<int>{1};
   if (given == 0 && all > 1) counts.push_back(all);
+  const std::vector<VectorCase> cases = VectorCases();
   for (const int threads : counts) {
-    if (auto s = opsnn::SetOption("threads", std::to_string(threads)); !s.ok()) return 1;
-    for (const Case& c : Cases())
-      if (c.name.find(filter) != std::string::npos && Measure(c, threads, seconds) != 0) return 1;
+    for (const VectorCase& c : cases)
+      if (c.name.find(filter) != std::string::npos) Bench(threads, seconds, huge, peers).Measure(c);
   }
   return 0;
 }
 
 }  // namespace
+}  // namespace opsnn::peers
 
 int main(int argc, char** argv) {
   opsnn::peers::StartWithQuietOpenMp(argv);
-  return Main(argc, argv);
+  return opsnn::peers::Main(argc, argv);
 }

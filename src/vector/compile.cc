@@ -157,10 +157,13 @@ class Compiler {
   bool Fuse(const Stage& s, Instruction& in) {
     if (IsUnary(s.op)) {
       const Stage* child = Mergeable(s.src[0], s);
-      if (child == nullptr || Info(child->op).arity != 2) return false;
-      const TierPasses passes = FindPass({PassShape::kBinUn, s.op, child->op});
+      if (child == nullptr || Info(child->op).arity < 2) return false;
+      if (FuseMulAdd(s, *child, in)) return true;
+      const bool three = Info(child->op).arity == 3;
+      const TierPasses passes = FindPass({three ? PassShape::kTernUn : PassShape::kBinUn, s.op, child->op});
       if (!passes) return false;
       in = Make(passes, s.dst, {child->src[0], child->src[1]});
+      if (three) in.src[in.num_src++] = child->src[2];
       SetImm(in, s);
       Consume(s.src[0]);
       return true;
@@ -178,6 +181,20 @@ class Compiler {
                  : Make(passes, s.dst, {child->src[0], child->src[1], s.src[1 - k]});
       SetImm(in, *child);
       Consume(s.src[k]);
+      return true;
+    }
+    return false;
+  }
+  // root(x * y + z) out of single stages: a norm with known statistics and its activation.
+  bool FuseMulAdd(const Stage& s, const Stage& add, Instruction& in) {
+    if (add.op != kAdd) return false;
+    const TierPasses passes = FindPass({PassShape::kTernUn, s.op, kMulAdd});
+    for (int k = 0; passes && k < 2; ++k) {
+      const Stage* mul = Mergeable(add.src[k], add);
+      if (mul == nullptr || mul->op != kMul) continue;
+      in = Make(passes, s.dst, {mul->src[0], mul->src[1], add.src[1 - k]});
+      SetImm(in, s);
+      Consume(s.src[0]), Consume(add.src[k]);
       return true;
     }
     return false;

@@ -69,8 +69,18 @@ template <typename T>
 void ToF32(const T* src, float* dst, int64_t n) {
   Convert(src, dst, n, [](const T* s, float* t) HWY_ATTR { hn::StoreU(LoadOne(s), DC(), t); });
 }
+// Pairs of bf16 vectors are packed together.
 template <typename T>
 void FromF32(const float* src, T* dst, int64_t n) {
+  if constexpr (std::is_same_v<T, BF16>) {
+    const DC d;
+    const hn::Repartition<uint16_t, DC> dh;
+    constexpr int64_t kLanes = hn::MaxLanes(DC());
+    for (; n >= 2 * kLanes; n -= 2 * kLanes, src += 2 * kLanes, dst += 2 * kLanes) {
+      const auto bits = PackBF16<false>(d, hn::LoadU(d, src), hn::LoadU(d, src + kLanes));
+      hn::StoreU(bits, dh, reinterpret_cast<uint16_t*>(dst));
+    }
+  }
   Convert(src, dst, n, [](const float* s, T* t) HWY_ATTR { StoreOne(hn::LoadU(DC(), s), t); });
 }
 
@@ -85,6 +95,15 @@ HWY_INLINE void StreamTo(const float* src, T* dst, int64_t n) {
   FromF32<T>(src, dst, head);
   int64_t i = head;
   HWY_ALIGN uint16_t line[kLine];
+  if constexpr (std::is_same_v<T, BF16>) {
+    const hn::Repartition<uint16_t, DC> dw;
+    for (; i + kLine <= n; i += kLine) {
+      for (int64_t k = 0; k < kLine; k += 2 * kLanes) {
+        const auto a = hn::LoadU(DC(), src + i + k), b = hn::LoadU(DC(), src + i + k + kLanes);
+        hn::Stream(PackBF16<false>(DC(), a, b), dw, reinterpret_cast<uint16_t*>(dst + i + k));
+      }
+    }
+  }
   for (; i + kLine <= n; i += kLine) {
     for (int64_t k = 0; k < kLine; k += kLanes)
       StoreOne(hn::LoadU(DC(), src + i + k), reinterpret_cast<T*>(line + k));

@@ -12,6 +12,7 @@
 #include "isa/tier.h"
 #include "vector/compiled.h"
 #include "vector/convert.h"
+#include "vector/convert_simd.h"
 #include "vector/scratch_failures.h"
 #include "vector/transpose_tile.h"
 
@@ -361,14 +362,18 @@ class Interpreter {
                            reinterpret_cast<float*>(const_cast<char*>(Address(a, r0_, c0_))), a.col_stride,
                            bc_, br_);
     }
-    for (int64_t r = 0; r < br_; ++r) {
+    const bool gapless = v.step == 1 && v.row_stride == bc_ && a.row_stride == bc_ * a.col_stride;
+    const int64_t runs = gapless ? 1 : br_, length = gapless ? br_ * bc_ : bc_;
+    for (int64_t r = 0; r < runs; ++r) {
       const char* src = static_cast<const char*>(v.data) + r * v.row_stride * size;
-      if (v.step == 1) {
-        StoreConvert(s.type, src, a.dtype, const_cast<char*>(Address(a, r0_ + r, c0_)), a.col_stride, bc_);
-        continue;
-      }
-      for (int64_t c = 0; c < bc_; ++c) {
-        StoreConvert(s.type, src, a.dtype, const_cast<char*>(Address(a, r0_ + r, c0_ + c)), 1, 1);
+      char* dst = const_cast<char*>(Address(a, r0_ + r, c0_));
+      if (v.step != 1) {
+        for (int64_t c = 0; c < bc_; ++c)
+          StoreConvert(s.type, src, a.dtype, const_cast<char*>(Address(a, r0_ + r, c0_ + c)), 1, 1);
+      } else if (options_.stream && a.col_stride == 1 && IsHalf(a.dtype) && s.type == ComputeType::kF32) {
+        StreamHalf(reinterpret_cast<const float*>(src), a.dtype, dst, length);
+      } else {
+        StoreConvert(s.type, src, a.dtype, dst, a.col_stride, length);
       }
     }
   }

@@ -18,6 +18,8 @@ TierPasses FindPass(const PassKey& key) {
       if (key.root == StageOp::kAdd && key.child == StageOp::kMul && key.grand == StageOp::kMul)
         return ScaleShiftPasses();
       return {};
+    case PassShape::kTernUn:
+      return key.child == StageOp::kMulAdd ? MulAddUnPasses(key.root) : TierPasses{};
   }
   return {};
 }

@@ -44,7 +44,8 @@ using PassFn = void (*)(const PassArgs&);
 //   kBinBin     root(child(x, y), z)
 //   kUnBin      root(child(x), y)
 //   kTriple     root(child(grand(x, y), z), w)
-enum class PassShape : uint8_t { kSingle, kBinUn, kBinBin, kUnBin, kTriple };
+//   kTernUn     root(child(x, y, z))         root unary
+enum class PassShape : uint8_t { kSingle, kBinUn, kBinBin, kUnBin, kTriple, kTernUn };
 struct PassKey {
   PassShape shape = PassShape::kSingle;
   StageOp root = StageOp::kCopy, child = StageOp::kCopy, grand = StageOp::kCopy;

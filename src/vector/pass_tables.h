@@ -12,6 +12,7 @@ TierPasses BinaryPasses(StageOp op);                   // also ternary stages
 TierPasses BinUnPasses(StageOp root, StageOp child);   // root(child(x, y))
 TierPasses BinBinPasses(StageOp root, StageOp child);  // root(child(x, y), z)
 TierPasses UnBinPasses(StageOp root, StageOp child);   // root(child(x), y)
+TierPasses MulAddUnPasses(StageOp root);               // root(x * y + z)
 TierPasses ScaleShiftPasses();                         // (x * y) * z + w
 
 template <typename Table, typename... Args>

@@ -46,6 +46,22 @@ void UnBinPass(const PassArgs& a) {
   });
 }
 
+// A normalisation with known statistics and the activation behind it.
+constexpr StageOp kMulAddUn[] = {kRelu, kClip, kHardSwish, kSilu, kSigmoid, kLeakyRelu};
+
+template <size_t kIndex>
+void MulAddUnPass(const PassArgs& a) {
+  const float i0 = a.imm[0], i1 = a.imm[1];
+  RunPass<3>(a, [i0, i1](DF d, VF x, VF y, VF z)
+                    HWY_ATTR { return UnaryStage<kMulAddUn[kIndex]>(d, hn::Add(hn::Mul(x, y), z), i0, i1); });
+}
+template <size_t... kIndex>
+PassFn MulAddUnAt(StageOp root, std::index_sequence<kIndex...>) {
+  PassFn found = nullptr;
+  ((kMulAddUn[kIndex] == root ? void(found = &MulAddUnPass<kIndex>) : void()), ...);
+  return found;
+}
+
 template <size_t... kIndex>
 PassFn BinUnAt(size_t index, std::index_sequence<kIndex...>) {
   static constexpr PassFn kTable[] = {&BinUnPass<kIndex>...};
@@ -76,6 +92,10 @@ PassFn FindActPass(StageOp unary, StageOp binary, bool unary_first) {
                      : BinUnAt(i, std::make_index_sequence<kBinUnCount>());
 }
 
+PassFn FindMulAddUnPass(StageOp root) {
+  return MulAddUnAt(root, std::make_index_sequence<sizeof(kMulAddUn) / sizeof(kMulAddUn[0])>());
+}
+
 }  // namespace opsnn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -84,10 +104,12 @@ HWY_AFTER_NAMESPACE();
 namespace opsnn::vector {
 namespace {
 OPSNN_TIER_TABLE(FindActPass);
-}
+OPSNN_TIER_TABLE(FindMulAddUnPass);
+}  // namespace
 TierPasses BinUnPasses(StageOp root, StageOp child) {
   return CollectTiers(FindActPass_tiers, root, child, false);
 }
+TierPasses MulAddUnPasses(StageOp root) { return CollectTiers(FindMulAddUnPass_tiers, root); }
 TierPasses UnBinPasses(StageOp root, StageOp child) {
   return CollectTiers(FindActPass_tiers, child, root, true);
 }

@@ -14,7 +14,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "simd/half-inl.h"
+#include "vector/element-inl.h"
 #include "vector/reduce-inl.h"
 #include "vector/row_template.h"
 
@@ -25,61 +25,6 @@ namespace {
 using vector::NormOptions;
 using vector::RowArgs;
 using vector::RowFamily;
-
-// A vector of values stored as T.
-template <typename T>
-HWY_INLINE VF Get(DF d, const T* p) {
-  if constexpr (std::is_same_v<T, float>) return hn::LoadU(d, p);
-  if constexpr (std::is_same_v<T, BF16>) return LoadBF16(d, p);
-  if constexpr (std::is_same_v<T, F16>) return LoadF16(d, p);
-}
-template <typename T>
-HWY_INLINE void Put(DF d, VF v, T* p) {
-  if constexpr (std::is_same_v<T, float>) hn::StoreU(v, d, p);
-  if constexpr (std::is_same_v<T, BF16>) StoreBF16(v, d, p);
-  if constexpr (std::is_same_v<T, F16>) StoreF16(v, d, p);
-}
-template <typename T>
-HWY_INLINE VF GetTail(DF d, const T* p, size_t n) {
-  if constexpr (std::is_same_v<T, float>) return LoadTail(d, p, n);
-  HWY_ALIGN T buffer[kLanes] = {};
-  for (size_t i = 0; i < n; ++i) buffer[i] = p[i];
-  return Get(d, buffer);
-}
-template <typename T>
-HWY_INLINE void PutTail(DF d, VF v, T* p, size_t n) {
-  if constexpr (std::is_same_v<T, float>) return StoreTail(d, v, p, n);
-  HWY_ALIGN T buffer[kLanes];
-  Put(d, v, buffer);
-  for (size_t i = 0; i < n; ++i) p[i] = buffer[i];
-}
-// Four vectors; kPast: past the caches, with p aligned for vectors. kFinite: no value is NaN, which spares
-// bf16 a third of its work.
-template <bool kPast, bool kFinite, typename T>
-HWY_INLINE void PutFour(DF d, const VF (&v)[4], T* p) {
-  if constexpr (std::is_same_v<T, float>) {
-#pragma GCC unroll 4
-    for (size_t k = 0; k < 4; ++k)
-      kPast ? hn::Stream(v[k], d, p + k * kLanes) : hn::StoreU(v[k], d, p + k * kLanes);
-    return;
-  }
-  const hn::Repartition<uint16_t, DF> dh;
-  auto* const to = reinterpret_cast<uint16_t*>(p);
-  if constexpr (std::is_same_v<T, BF16> && kFinite) {
-    const auto lo = PackFiniteBF16(d, v[0], v[1]), hi = PackFiniteBF16(d, v[2], v[3]);
-    kPast ? hn::Stream(lo, dh, to) : hn::StoreU(lo, dh, to);
-    kPast ? hn::Stream(hi, dh, to + 2 * kLanes) : hn::StoreU(hi, dh, to + 2 * kLanes);
-    return;
-  }
-  HWY_ALIGN T bits[4 * kLanes];
-#pragma GCC unroll 4
-  for (size_t k = 0; k < 4; ++k) Put(d, v[k], kPast ? bits + k * kLanes : p + k * kLanes);
-  if constexpr (kPast) {
-    const auto* from = reinterpret_cast<const uint16_t*>(bits);
-    hn::Stream(hn::Load(dh, from), dh, to);
-    hn::Stream(hn::Load(dh, from + 2 * kLanes), dh, to + 2 * kLanes);
-  }
-}
 
 // Lines of the next row, two per group of four vectors (a group is four lines under AVX-512): the reading
 // loops have asked for all of them before the writing loop starts.
@@ -178,35 +123,71 @@ HWY_INLINE void WriteRow(const RowArgs& a, const In* x, Out* y, NextRow& next, c
   if (i < n) partial(i, n - i);
 }
 
-template <bool kCentred, bool kGamma, bool kBeta, typename T>
+// The loops over a row: x for the mean, then for the squares, then for the result. Between them the row is
+// kept as f32 in `kept`, with the mean taken out after the second, where kKeep says so: that is for rows that
+// stay in L1 with it. Others are read again as they are.
+template <bool kCentred, bool kGamma, bool kBeta, bool kKeep, typename T>
 HWY_INLINE void NormRow(const RowArgs& a, const T* x, T* y, NextRow& next, float& mean_out, float& rstd_out) {
   const DF d;
   const size_t n = static_cast<size_t>(a.cols);
+  constexpr bool kWidens = kKeep && !std::is_same_v<T, float>;
+  using Middle = std::conditional_t<kWidens, float, T>;
+  using Last = std::conditional_t<kKeep, float, T>;
+  static_assert(kCentred || !kKeep);
+  const Middle* middle;
+  const Last* last;
+  if constexpr (kWidens) {
+    middle = a.scratch;
+  } else {
+    middle = x;
+  }
+  if constexpr (kKeep) {
+    last = a.scratch;
+  } else {
+    last = x;
+  }
   float mean = 0;
   if constexpr (kCentred) {
-    auto sum = MakeReader(x, next, [](DF, VF v) HWY_ATTR { return v; });
-    mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
+    const auto same = [](DF, VF v) HWY_ATTR { return v; };
+    if constexpr (kWidens) {
+      auto sum = MakeKeeper(x, a.scratch, next, same);
+      mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
+    } else {
+      auto sum = MakeReader(x, next, same);
+      mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
+    }
   }
   const VF m = hn::Set(d, mean);
   float variance, missed = 0;
   if constexpr (kCentred) {  // and what the rounding of the mean misses, as in program/moments.h
-    auto centred = MakeReader(x, next, [m](DF, VF v) HWY_ATTR { return hn::Sub(v, m); });
-    double rest;
-    variance = MeanOf(SumSquaresRow(d, n, centred, &rest), n);
+    const auto centre = [m](DF, VF v) HWY_ATTR { return hn::Sub(v, m); };
+    double rest, squares;
+    if constexpr (kKeep) {
+      auto centred = MakeKeeper(middle, a.scratch, next, centre);
+      squares = SumSquaresRow(d, n, centred, &rest);
+    } else {
+      auto centred = MakeReader(middle, next, centre);
+      squares = SumSquaresRow(d, n, centred, &rest);
+    }
+    variance = MeanOf(squares, n);
     missed = MeanOf(rest, n);
     const float excess = missed * missed;
     if (excess < variance) variance = variance - excess;
   } else {
-    auto squares = MakeReader(x, next, [](DF, VF v) HWY_ATTR { return hn::Mul(v, v); });
+    const auto square = [](DF, VF v) HWY_ATTR { return hn::Mul(v, v); };
+    auto squares = MakeReader(x, next, square);
     variance = MeanOf(ReduceRow<SumReduction>(d, n, squares), n);
   }
   const VF s = hn::Set(d, missed);
-  // Scalars as one-lane vectors: the very operations of the Affine and Rsqrt stages.
-  const VF shifted = hn::Add(hn::Mul(hn::Set(d, 1.0f), hn::Set(d, variance)),
-                             hn::Set(d, static_cast<float>(a.kind.norm.eps)));
-  const VF rstd = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(shifted));
+  // Scalars in a short vector, which divides in a quarter of the time: the very operations of the Affine and
+  // Rsqrt stages.
+  const hn::CappedTag<float, 4> d4;
+  const auto shifted = hn::Add(hn::Mul(hn::Set(d4, 1.0f), hn::Set(d4, variance)),
+                               hn::Set(d4, static_cast<float>(a.kind.norm.eps)));
+  const VF rstd = hn::Set(d, hn::GetLane(hn::Div(hn::Set(d4, 1.0f), hn::Sqrt(shifted))));
   const auto normal = [m, s, rstd](DF, VF v, VF g, VF b) HWY_ATTR {
-    VF r = hn::Mul(kCentred ? hn::Sub(hn::Sub(v, m), s) : v, rstd);
+    if constexpr (kCentred && !kKeep) v = hn::Sub(v, m);
+    VF r = hn::Mul(kCentred ? hn::Sub(v, s) : v, rstd);
     if constexpr (kGamma) r = hn::Mul(r, g);
     if constexpr (kBeta) r = hn::Add(r, b);
     return r;
@@ -215,9 +196,9 @@ HWY_INLINE void NormRow(const RowArgs& a, const T* x, T* y, NextRow& next, float
   constexpr bool kCares = std::is_same_v<T, BF16>;
   if (kCares && a.finite_weights && std::isfinite(mean) && std::isfinite(variance) &&
       std::isfinite(hn::GetLane(rstd))) {
-    WriteRow<kGamma, kBeta, kCares>(a, x, y, next, normal);
+    WriteRow<kGamma, kBeta, kCares>(a, last, y, next, normal);
   } else {
-    WriteRow<kGamma, kBeta, false>(a, x, y, next, normal);
+    WriteRow<kGamma, kBeta, false>(a, last, y, next, normal);
   }
   mean_out = mean, rstd_out = hn::GetLane(rstd);
 }
@@ -230,17 +211,31 @@ HWY_INLINE NextRow NextOf(const RowArgs& a, int64_t row, const T* x) {
   return {line, has_next ? line + a.cols * static_cast<int64_t>(sizeof(T)) : line};
 }
 
+// 16 KiB of kept values: half of the smallest L1 in use.
+constexpr int64_t kKeptCols = 4096;
+
 template <typename T, bool kCentred, bool kGamma, bool kBeta>
 void NormRows(const RowArgs& a) {
   for (int64_t r = 0; r < a.rows; ++r) {
     const T* x = static_cast<const T*>(a.x) + r * a.x_stride;
     NextRow next = NextOf(a, r, x);
     float mean, rstd;
-    NormRow<kCentred, kGamma, kBeta>(a, x, static_cast<T*>(a.y) + r * a.y_stride, next, mean, rstd);
+    T* const y = static_cast<T*>(a.y) + r * a.y_stride;
+    if (kCentred && a.cols <= kKeptCols) {
+      NormRow<kCentred, kGamma, kBeta, kCentred>(a, x, y, next, mean, rstd);
+    } else {
+      NormRow<kCentred, kGamma, kBeta, false>(a, x, y, next, mean, rstd);
+    }
     if (a.mean != nullptr) a.mean[r * a.mean_stride] = mean;
     if (a.rstd != nullptr) a.rstd[r * a.rstd_stride] = rstd;
   }
 }
+
+// The largest number: a NaN may be passed over, as it makes the sum of exponentials NaN and with it the whole
+// row.
+struct NumberMaxReduction : MaxReduction {
+  static HWY_INLINE VF Step(DF, VF acc, VF x) { return hn::Max(x, acc); }
+};
 
 // The exponentials are kept in y and scaled there; in scratch where y is written past the caches or rounds.
 template <typename T, bool kLog>
@@ -254,7 +249,7 @@ void SoftmaxRows(const RowArgs& a) {
     if constexpr (std::is_same_v<T, float>) exps_of_row = a.stream ? a.scratch : y;
     NextRow next = NextOf(a, r, x);
     auto all = MakeReader(x, next, [](DF, VF v) HWY_ATTR { return v; });
-    const VF m = hn::Set(d, static_cast<float>(ReduceRow<MaxReduction>(d, n, all)));
+    const VF m = hn::Set(d, static_cast<float>(ReduceRow<NumberMaxReduction>(d, n, all)));
     if constexpr (kLog) {
       auto exps = MakeReader(x, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
       const VF log_sum = Log(d, hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps))));
@@ -263,8 +258,9 @@ void SoftmaxRows(const RowArgs& a) {
     } else {
       auto exps =
           MakeKeeper(x, exps_of_row, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
-      const VF sum = hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps)));
-      const VF scale = hn::Div(hn::Set(d, 1.0f), sum);
+      const hn::CappedTag<float, 4> d4;  // divides in a quarter of the time
+      const auto sum = hn::Set(d4, static_cast<float>(ReduceRow<SumReduction>(d, n, exps)));
+      const VF scale = hn::Set(d, hn::GetLane(hn::Div(hn::Set(d4, 1.0f), sum)));
       const auto scaled = [scale](DF, VF v, VF, VF) HWY_ATTR { return hn::Mul(v, scale); };
       constexpr bool kCares = std::is_same_v<T, BF16>;
       if (kCares && std::isfinite(hn::GetLane(scale))) {  // then every exponential is

@@ -231,14 +231,24 @@ Status Adapt_CrossEntropyLoss(const Call& call, OpCall& out) {
     OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, c.x.desc.dtype, "input"));
   std::vector<OpCall> calls;
   const Operand safe = SafeLabels(c, &out, &calls), weights = LabelWeights(c, safe, &out, &calls);
-  const Operand logs = out.Temp(DType::kF32, c.x.desc.dims), smooth = out.Temp(DType::kF32, c.rows);
-  // log p of all classes, twice: as the caller gets it, and unrounded; and the part of the smoothed labels.
-  calls.push_back(
-      FormulaCall({c.x, ClassWeights(c)}, {log_prob, logs, smooth}, 1, [](ProgramBuilder&, Formula& f) {
-        const Term shifted = f.In(0) - f.Unary(StageOp::kRowMax, f.In(0));
-        const Term p = shifted - Log(RowSum(Exp(shifted)));
-        return std::vector<Term>{p, p, RowSum(p * f.In(1))};
-      }));
+  Operand logs = log_prob, smooth = weights;
+  // log p of all classes: as the caller gets it and, where that is rounded, as it was before.
+  if (log_prob.desc.dtype == DType::kF32) {
+    calls.push_back(Along("LogSoftmax", c.axis, {c.x}, log_prob));
+  } else {
+    logs = out.Temp(DType::kF32, c.x.desc.dims);
+    calls.push_back(FormulaCall({c.x}, {log_prob, logs}, 1, [](ProgramBuilder&, Formula& f) {
+      const Term shifted = f.In(0) - f.Unary(StageOp::kRowMax, f.In(0));
+      const Term p = shifted - Log(RowSum(Exp(shifted)));
+      return std::vector<Term>{p, p};
+    }));
+  }
+  if (e.smoothing != 0) {  // the part of the smoothed labels
+    smooth = out.Temp(DType::kF32, c.rows);
+    calls.push_back(FormulaCall({logs, ClassWeights(c)}, {smooth}, 1, [](ProgramBuilder&, Formula& f) {
+      return std::vector<Term>{RowSum(f.In(0) * f.In(1))};
+    }));
+  }
   const Operand picked = out.Temp(DType::kF32, c.rows), rows = out.Temp(DType::kF32, c.rows);
   calls.push_back(Along("GatherElements", c.axis, {logs, safe}, picked));
   const double share = e.smoothing / static_cast<double>(c.count), ignored = static_cast<double>(c.ignored);
@@ -271,6 +281,18 @@ Status Adapt_CrossEntropyLossGrad(const Call& call, OpCall& out) {
   std::vector<OpCall> calls;
   const Operand safe = SafeLabels(c, &out, &calls), weights = LabelWeights(c, safe, &out, &calls);
   const Operand total = SumOf(weights, &out, &calls);
+  if (e.smoothing == 0) {
+    std::vector<Operand> inputs = {weights, grad, c.labels};
+    if (e.reduction == kMean) inputs.push_back(total);
+    const double none = static_cast<double>(c.ignored);
+    const Operand factor = out.Temp(DType::kF32, c.rows);
+    calls.push_back(FormulaCall(inputs, {factor}, 0, [&](ProgramBuilder&, Formula& f) {
+      const Term g = f.In(0) * f.In(1);
+      return std::vector<Term>{Select(Equal(f.In(2), none), 0.0, e.reduction == kMean ? g / f.In(3) : g)};
+    }));
+    calls.push_back(CallOf("CrossEntropyGrad", {c.x, safe, factor}, {y}));
+    return TakeAll(std::move(calls), &out);
+  }
   OPSNN_ASSIGN_OR_RETURN(const auto numbers, NewConstant(call, DType::kS32, {c.count}));
   for (int64_t i = 0; i < c.count; ++i) numbers->as<int32_t>()[i] = static_cast<int32_t>(i);
   const double share = e.smoothing / static_cast<double>(c.count), ignored = static_cast<double>(c.ignored);

@@ -56,6 +56,12 @@ Status RequireSamePlanes(const Call& call, const Operand& a, const Operand& b, i
 // y = zeros with the values at their positions; values that meet add up, in f32 for halves, or replace.
 Status BindScatterPlanes(const Operand& values, const Operand& indices, const Operand& y, int axes, bool add,
                          OpCall* out) {
+  if (add && IsFloat(y.desc.dtype) && y.desc.dtype != DType::kF64) {
+    Take(CallOf("MaxPoolGrad", {values, indices}, {y}), out);
+    out->attrs.Set("axes", int64_t{axes});
+    out->attrs.Set("shape", std::vector<int64_t>(y.desc.dims.begin(), y.desc.dims.end()));
+    return OkStatus();
+  }
   const DType as = add && IsHalf(y.desc.dtype) ? DType::kF32 : y.desc.dtype;
   const Dims flat = Planes(y, axes);
   const Operand from = Reshaped(Contiguously(values, out), Planes(values, axes));

@@ -1,6 +1,6 @@
-// Pools whose windows are the product of one window per axis, as matrices: AvgPool3d, adaptive means, and the
-// gradients of all average pools. Along each axis the result is a product with the matrix that says which
-// elements a window takes and with which weight; a gradient takes it transposed.
+// Pools whose windows are the product of one window per axis: AvgPool3d, adaptive means, and the gradients of
+// all average pools. Along each axis the result is a product with the matrix that says which elements a
+// window takes and with which weight; gradients go through the operator that spreads them over the windows.
 #include <algorithm>
 #include <array>
 
@@ -73,9 +73,31 @@ Result<Operand> MatrixOf(const Call& call, const AxisWindows& w, double factor, 
   return Constant(m);
 }
 
+// dx = dy spread over the windows of the last axes.
+void BindGradient(const Operand& dy, const Operand& dx, const std::vector<AxisWindows>& windows,
+                  double factor, OpCall* out) {
+  std::vector<int64_t> begin, end;
+  std::vector<double> divisor;
+  for (const AxisWindows& w : windows) {
+    begin.insert(begin.end(), w.begin.begin(), w.begin.end());
+    end.insert(end.end(), w.end.begin(), w.end.end());
+    for (const double d : w.divisor) divisor.push_back(&w == windows.data() ? d / factor : d);
+  }
+  Take(CallOf("AveragePoolGrad", {dy}, {dx}), out);
+  out->attrs.Set("axes", static_cast<int64_t>(windows.size()));
+  out->attrs.Set("shape", std::vector<int64_t>(dx.desc.dims.begin(), dx.desc.dims.end()));
+  out->attrs.Set("begin", std::move(begin));
+  out->attrs.Set("end", std::move(end));
+  out->attrs.Set("divisor", std::move(divisor));
+}
+
 // y = x through the matrices of the last axes, all in f32; the last product is stored in the type of y.
 Status BindAxes(const Call& call, const Operand& x, const Operand& y, const std::vector<AxisWindows>& windows,
                 double factor, bool gradient, OpCall* out) {
+  if (gradient) {
+    BindGradient(x, y, windows, factor, out);
+    return OkStatus();
+  }
   const int axes = static_cast<int>(windows.size()), rank = x.desc.dims.rank();
   Operand from = WithDType(x, DType::kF32);
   std::vector<OpCall> calls;
@@ -83,8 +105,8 @@ Status BindAxes(const Call& call, const Operand& x, const Operand& y, const std:
     const int axis = rank - axes + a;
     // The last axis is multiplied from the right.
     const bool last = a == axes - 1, right = last;
-    OPSNN_ASSIGN_OR_RETURN(const Operand m, MatrixOf(call, windows[static_cast<size_t>(a)],
-                                                     a == 0 ? factor : 1, gradient != right));
+    OPSNN_ASSIGN_OR_RETURN(const Operand m,
+                           MatrixOf(call, windows[static_cast<size_t>(a)], a == 0 ? factor : 1, right));
     Dims next = from.desc.dims;
     next[axis] = y.desc.dims[axis];
     const Operand to = last ? WithDType(y, DType::kF32) : out->Temp(DType::kF32, next);

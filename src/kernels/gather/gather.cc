@@ -5,6 +5,8 @@
 
 #include "base/parallel.h"
 #include "kernels/gather/slice_offset.h"
+#include "kernels/gather/stream_row.h"
+#include "vector/streaming.h"
 
 namespace opsnn::kernels {
 namespace {
@@ -42,6 +44,23 @@ void GatherRows(const GatherParams& p, int64_t begin, int64_t end, Copy copy) {
     dst += p.inner_bytes;
     if (++j == p.indices.count) j = 0, ++o;
   }
+}
+
+// The same past the caches: while a row is copied, the next one comes in.
+void StreamRows(const GatherParams& p, int64_t begin, int64_t end) {
+  const char* src = static_cast<const char*>(p.src);
+  char* dst = static_cast<char*>(p.dst) + begin * p.inner_bytes;
+  const auto row_of = [&](int64_t r) {
+    const int64_t o = r / p.indices.count, j = r % p.indices.count;
+    return src + (o * p.axis_size + FromEnd(p.indices[j], p.axis_size)) * p.inner_bytes;
+  };
+  const char* row = row_of(begin);
+  for (int64_t r = begin; r < end; ++r, dst += p.inner_bytes) {
+    const char* const next = r + 1 < end ? row_of(r + 1) : row;
+    StreamRow(row, dst, p.inner_bytes, next);
+    row = next;
+  }
+  vector::FlushStreams();
 }
 
 template <int kBytes>
@@ -85,8 +104,12 @@ Status Gather(const GatherParams& p) {
     return OkStatus();
   }
   const int64_t group = std::max<int64_t>(1, kTaskBytes / p.inner_bytes);
-  ParallelFor((rows + group - 1) / group,
-              [&](int64_t t, int) { GatherRange(p, t * group, std::min(rows, (t + 1) * group)); });
+  const bool stream =
+      p.inner_bytes >= kLeastStreamedRow && rows * p.inner_bytes >= vector::StreamingThreshold();
+  ParallelFor((rows + group - 1) / group, [&](int64_t t, int) {
+    const int64_t begin = t * group, end = std::min(rows, (t + 1) * group);
+    stream ? StreamRows(p, begin, end) : GatherRange(p, begin, end);
+  });
   return OkStatus();
 }
 

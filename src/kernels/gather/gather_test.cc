@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/gather/stream_row.h"
 #include "testing/testing.h"
+#include "vector/streaming.h"
 
 namespace opsnn::kernels {
 namespace {
@@ -53,6 +55,29 @@ TEST(GatherTest, RandomRows) {
     ASSERT_TRUE(Gather({outer, axis, inner, idx.Get(rng.Chance(0.5)), src.data(), &got[kGuard]}).ok());
     ASSERT_EQ(got, want);
   }
+}
+
+// Rows that are streamed: heads and tails of any length, on two threads.
+TEST(GatherTest, RowsPastTheCaches) {
+  testing::Rng rng;
+  SetNumThreads(2);
+  const int64_t axis = 37, inner = rng.Int(kLeastStreamedRow, 3000);
+  const int64_t count = vector::StreamingThreshold() / inner + 3, offset = rng.Int(0, 70);
+  const auto src = RandomBytes(rng, axis * inner);
+  TestIndices idx;
+  for (int64_t i = 0; i < count; ++i) idx.Add(rng.Int(-axis, axis - 1));
+  std::vector<uint8_t> got(static_cast<size_t>(count * inner + offset + kGuard), 0xA5);
+  ASSERT_TRUE(Gather({1, axis, inner, idx.Get(true), src.data(), &got[static_cast<size_t>(offset)]}).ok());
+  SetNumThreads(0);
+  for (int64_t j = 0; j < count; ++j) {
+    const int64_t row = (idx.wide[static_cast<size_t>(j)] + axis) % axis;
+    ASSERT_EQ(std::memcmp(&got[static_cast<size_t>(offset + j * inner)],
+                          &src[static_cast<size_t>(row * inner)], static_cast<size_t>(inner)),
+              0)
+        << "row " << j << ", rows of " << inner;
+  }
+  for (int64_t i = 0; i < offset; ++i) ASSERT_EQ(got[static_cast<size_t>(i)], 0xA5);
+  for (size_t i = got.size() - kGuard; i < got.size(); ++i) ASSERT_EQ(got[i], 0xA5);
 }
 
 TEST(GatherTest, LargeInTasks) {

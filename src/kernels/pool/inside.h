@@ -19,6 +19,15 @@ inline Range Inside(int64_t first, int64_t k, int64_t dilation, int64_t lo, int6
   return {begin, std::max(begin, end)};
 }
 
+// Positions of a window that an average divides by: inside the image of `size`, or with `include_pad` inside
+// the padded one.
+inline int64_t Counted(bool include_pad, int64_t first, int64_t k, int64_t dilation, int64_t size,
+                       int64_t before, int64_t after) {
+  const Range in =
+      include_pad ? Inside(first, k, dilation, -before, size + after) : Inside(first, k, dilation, 0, size);
+  return in.end - in.begin;
+}
+
 }  // namespace opsnn::pool
 
 #endif  // OPSNN_KERNELS_POOL_INSIDE_H_

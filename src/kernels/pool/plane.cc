@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/int_math.h"
 #include "base/work_range.h"
 #include "kernels/pool/inside.h"
+#include "kernels/pool/window_row.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pool/plane.cc"
 #include "isa/foreach_target.h"
@@ -96,11 +98,58 @@ constexpr int64_t kSlack = 64;  // floats that a vector may read behind the row
 
 int64_t PaddedWidth(const PoolShape& s) { return (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1; }
 
+// A row of -Inf; null when there is no memory.
+float* PaddedRow(int64_t floats) {
+  thread_local AlignedBuffer buffer;
+  const size_t bytes = static_cast<size_t>(floats + kSlack) * sizeof(float);
+  if (buffer.bytes() < bytes) buffer = AlignedBuffer(bytes);
+  float* const row = buffer.as<float>();
+  if (row) std::fill(row, row + floats + kSlack, kLowest);
+  return row;
+}
+
+Status RunAverages(const PoolShape& s, const float* x, float* y, int64_t per_task) {
+  const int64_t chunks = CeilDiv(s.oh, per_task);
+  std::vector<int64_t> columns;
+  for (int64_t ox = 0; ox < s.ow; ++ox)
+    columns.push_back(Counted(s.include_pad, ox * s.sw - s.pl, s.kw, s.dw, s.w, s.pl, s.pr));
+  std::atomic<bool> failed{false};
+  ParallelOwned(s.n * s.c * chunks, [&](int64_t task) {
+    float* const scale = PaddedRow(s.ow);
+    if (!scale) {
+      failed = true;
+      return;
+    }
+    const int64_t plane = task / chunks, begin = task % chunks * per_task;
+    int64_t scaled = -1;  // rows that the scales are for: all but the edges have the same
+    for (int64_t oy = begin; oy < std::min(begin + per_task, s.oh); ++oy) {
+      const int64_t iy = oy * s.sh - s.pt;
+      const Range ky = Inside(iy, s.kh, s.dh, 0, s.h);
+      float* const to = y + (plane * s.oh + oy) * s.ow;
+      if (ky.begin >= ky.end) {
+        std::fill(to, to + s.ow, 0.0f);
+        continue;
+      }
+      const int64_t rows = Counted(s.include_pad, iy, s.kh, s.dh, s.h, s.pt, s.pb);
+      for (int64_t ox = 0; rows != scaled && ox < s.ow; ++ox) {
+        const int64_t count = s.sum ? 1 : rows * columns[static_cast<size_t>(ox)];
+        scale[ox] = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
+      }
+      scaled = rows;
+      const float* const first = x + (plane * s.h + iy + ky.begin * s.dh) * s.w;
+      RunWindowRow(
+          {s.kind, first, ky.end - ky.begin, s.dh * s.w, s.w, s.pl, s.kw, s.sw, to, s.ow, s.sh, scale});
+    }
+  });
+  if (!failed) return OkStatus();
+  return Errorf(Code::kRuntime, "pooling: no memory for the divisors of a row.");
+}
+
 }  // namespace
 
 bool FitsPlanes(const PoolShape& s) {
   constexpr int64_t kWidest = 4;
-  return s.kind == Kind::kMax && s.pl >= 0 && !s.x_blocked && !s.y_blocked &&
+  return (s.kind == Kind::kMax || FitsWindowRow(s)) && s.pl >= 0 && !s.x_blocked && !s.y_blocked &&
          PaddedWidth(s) <= kWidest * (s.w + kSlack);
 }
 
@@ -112,27 +161,32 @@ Status RunPlanes(const PoolShape& s, const float* x, float* y) {
   const int64_t per_task = std::clamp<int64_t>(kTaskPixels / std::max<int64_t>(s.w, 1), 1, s.oh);
   const int64_t chunks = CeilDiv(s.oh, per_task);
   std::atomic<bool> failed{false};
+  const bool in_registers = FitsWindowRow(s);
+  if (s.kind == Kind::kAverage) return RunAverages(s, x, y, per_task);
   ParallelOwned(s.n * s.c * chunks, [&](int64_t task) {
-    thread_local AlignedBuffer buffer;
-    const size_t bytes = static_cast<size_t>(padded + kSlack) * sizeof(float);
-    if (buffer.bytes() < bytes) buffer = AlignedBuffer(bytes);
-    float* const row = buffer.as<float>();
-    if (!row) {
-      failed = true;
-      return;
-    }
-    std::fill(row, row + padded + kSlack, kLowest);
+    float* row = nullptr;  // made for the first output row that needs it
     const int64_t plane = task / chunks, begin = task % chunks * per_task;
     for (int64_t oy = begin; oy < std::min(begin + per_task, s.oh); ++oy) {
       const int64_t iy = oy * s.sh - s.pt;
       const Range ky = Inside(iy, s.kh, s.dh, 0, s.h);
-      if (ky.begin < ky.end) {
-        columns(x + (plane * s.h + iy + ky.begin * s.dh) * s.w, ky.end - ky.begin, s.dh * s.w, s.w,
-                row + s.pl);
+      const int64_t count = ky.end - ky.begin;
+      const float* const first = count > 0 ? x + (plane * s.h + iy + ky.begin * s.dh) * s.w : nullptr;
+      float* const to = y + (plane * s.oh + oy) * s.ow;
+      if (in_registers && count > 0 &&
+          RunWindowRow({s.kind, first, count, s.dh * s.w, s.w, s.pl, s.kw, s.sw, to, s.ow, s.sh})) {
+        continue;
+      }
+      if (!row) row = PaddedRow(padded);
+      if (!row) {
+        failed = true;
+        return;
+      }
+      if (count > 0) {
+        columns(first, count, s.dh * s.w, s.w, row + s.pl);
       } else {
         std::fill(row + s.pl, row + s.pl + s.w, kLowest);
       }
-      rows_of(row, s.sw, s.kw, s.dw, s.ow, y + (plane * s.oh + oy) * s.ow);
+      rows_of(row, s.sw, s.kw, s.dw, s.ow, to);
     }
   });
   if (!failed) return OkStatus();

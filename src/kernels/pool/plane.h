@@ -1,4 +1,4 @@
-// Max pooling of NCHW planes where they lie: maxima along columns first, then along the row they give.
+// Pooling of NCHW planes where they lie: along columns first, then along the row that this gives.
 #ifndef OPSNN_KERNELS_POOL_PLANE_H_
 #define OPSNN_KERNELS_POOL_PLANE_H_
 
@@ -6,8 +6,8 @@
 
 namespace opsnn::pool {
 
-// A max pool of NCHW images whose window is not much wider than the image: the row of maxima is kept with its
-// padding written out.
+// NCHW images and a window of 2 or 3 columns or, for maxima, one not much wider than the image: the row of
+// maxima is kept with its padding written out.
 bool FitsPlanes(const PoolShape& s);
 // kRuntime when there is no memory for that row.
 Status RunPlanes(const PoolShape& s, const float* x, float* y);

@@ -27,7 +27,7 @@ class PoolRun {
     if (s.kind != Kind::kAverage) return;
     cols_.resize(static_cast<size_t>(s.ow));
     for (int64_t ox = 0; ox < s.ow; ++ox)
-      cols_[static_cast<size_t>(ox)] = Count(ox * s.sw - s.pl, s.kw, s.dw, s.w, s.pl, s.pr);
+      cols_[static_cast<size_t>(ox)] = Counted(s.include_pad, ox * s.sw - s.pl, s.kw, s.dw, s.w, s.pl, s.pr);
   }
 
   Status Run() const {
@@ -45,14 +45,6 @@ class PoolRun {
   }
 
  private:
-  // Positions that the average divides by.
-  int64_t Count(int64_t first, int64_t k, int64_t dilation, int64_t size, int64_t before,
-                int64_t after) const {
-    const Range in = s_.include_pad ? Inside(first, k, dilation, -before, size + after)
-                                    : Inside(first, k, dilation, 0, size);
-    return in.end - in.begin;
-  }
-
   // False when there is no memory for the copies.
   bool RunRows(int64_t n, int64_t block, int64_t begin, int64_t end) const {
     thread_local AlignedBuffer scratch;
@@ -104,7 +96,7 @@ class PoolRun {
       std::fill(scale, scale + s_.ow, 1.0f);
       return;
     }
-    const int64_t rows = Count(oy * s_.sh - s_.pt, s_.kh, s_.dh, s_.h, s_.pt, s_.pb);
+    const int64_t rows = Counted(s_.include_pad, oy * s_.sh - s_.pt, s_.kh, s_.dh, s_.h, s_.pt, s_.pb);
     for (int64_t ox = 0; ox < s_.ow; ++ox) {
       const int64_t count = rows * cols_[static_cast<size_t>(ox)];
       scale[ox] = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;

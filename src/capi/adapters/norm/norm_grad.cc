@@ -23,7 +23,25 @@ Term Quantised(const RowNormGrad& n, Term dx, Term step, Formula& f, size_t zero
   return Round(z);
 }
 
+// The operator with both loops over a row in one, where there is nothing more to add.
+bool FitsOperator(const RowNormGrad& n) {
+  const DType t = n.x.desc.dtype;
+  return !n.x2.given() && !n.dsum.given() && !n.step.given() && !n.dx_scaled.given() && n.alpha == 1 &&
+         n.dy.desc.dtype == t && (!n.dx.given() || n.dx.desc.dtype == t) && (t == DType::kF32 || IsHalf(t));
+}
+OpCall OperatorCall(const RowNormGrad& n, int rows) {
+  const auto wide = [](const Operand& o) { return o.given() ? WithDType(o, DType::kF32) : o; };
+  OpCall c = CallOf("RowNormGrad", {n.dy, n.x, wide(n.rstd), wide(n.mean), wide(n.gamma)},
+                    {n.dx, wide(n.dgamma), wide(n.dbeta)});
+  c.attrs.Set("axis", int64_t{n.x.desc.dims.rank() - rows});
+  return c;
+}
+
 Status Bind(const RowNormGrad& n, int rows, OpCall* out) {
+  if (FitsOperator(n)) {
+    Take(OperatorCall(n, rows), out);
+    return OkStatus();
+  }
   std::vector<Operand> inputs, outputs;
   auto add = [&](const Operand& o) {
     if (o.given()) inputs.push_back(o);
@@ -256,34 +274,22 @@ Status Adapt_BatchNormGrad(const Call& call, OpCall& out) {
                   training);
   }
   OPSNN_RETURN_IF_ERROR(RequireChannels(call, {&weight, &mean, &spread, &wanted[1], &wanted[2]}, ch.c));
-  const double eps = call.Double("eps");
-  std::vector<Operand> inputs = {ch.Rows(dy, &out), ch.Rows(x, &out), Channels::Each(mean),
-                                 Channels::Each(spread)};
-  if (weight.given()) inputs.push_back(Channels::Each(weight));
-  std::vector<Operand> outputs;
-  const Operand dx =
-      wanted[0].given() && !wanted[0].desc.IsContiguous() ? out.Temp(x.desc.dtype, x.desc.dims) : wanted[0];
-  if (dx.given()) outputs.push_back(Permuted(Reshaped(dx, {ch.n, ch.c, ch.pixels}), {1, 0, 2}));
-  for (size_t i : {1, 2}) {
-    if (wanted[i].given()) outputs.push_back(Channels::Each(wanted[i]));
+  if (!wanted[0].given() && !wanted[1].given() && !wanted[2].given())
+    return BadValue(call, "outputMask", "without a true value", "one or more");
+  Operand rstd = WithDType(spread, DType::kF32);
+  if (!training) {
+    const double eps = call.Double("eps");
+    rstd = out.Temp(DType::kF32, {ch.c});
+    out.first.push_back(FormulaCall({spread}, {rstd}, 0, [&](ProgramBuilder&, Formula& f) {
+      return std::vector<Term>{Rsqrt(f.In(0) + eps)};
+    }));
   }
-  if (outputs.empty()) return BadValue(call, "outputMask", "without a true value", "one or more");
-  OpCall grad = FormulaCall(std::move(inputs), std::move(outputs), 2, [&](ProgramBuilder&, Formula& f) {
-    const Term g = f.In(0), rstd = training ? f.In(3) : Rsqrt(f.In(3) + eps);
-    const Term normalised = (f.In(1) - f.In(2)) * rstd;
-    std::vector<Term> results;
-    if (dx.given()) {
-      const Term scaled = weight.given() ? g * f.In(4) : g;
-      results.push_back(training ? RowGradient(scaled, normalised, rstd, true) : scaled * rstd);
-    }
-    if (wanted[1].given()) results.push_back(RowSum(g * normalised));
-    if (wanted[2].given()) results.push_back(RowSum(g));
-    return results;
-  });
-  std::vector<OpCall> calls;
-  calls.push_back(std::move(grad));
-  if (dx.temp >= 0) calls.push_back(CallOf("Identity", {dx}, {wanted[0]}));
-  return TakeAll(std::move(calls), &out);
+  const auto wide = [](const Operand& o) { return o.given() ? WithDType(o, DType::kF32) : o; };
+  OpCall grad = CallOf("PlaneNormGrad", {dy, x, wide(mean), rstd, wide(weight)},
+                       {wanted[0], wide(wanted[1]), wide(wanted[2])});
+  grad.attrs.Set("training", int64_t{training});
+  Take(std::move(grad), &out);
+  return OkStatus();
 }
 
 Status Adapt_BatchNormSums(const Call& call, OpCall& out) {

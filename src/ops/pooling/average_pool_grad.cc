@@ -1,0 +1,3 @@
+#include "ops/pooling/pool_grad.h"
+
+OPSNN_DEFINE_OPERATOR(AveragePoolGrad) { ops::DefineAveragePoolGrad(def); }
