@@ -12,6 +12,7 @@ constexpr Pass kLoadPasses[] = {
     {"identity_removal", false, false, IdentityRemoval},
     {"cse", false, false, CommonSubexpressions},
     {"conv_bn_folding", true, true, ConvBnFolding},
+    {"batch_norm", true, true, BatchNorm},
     {"hardswish", true, true, HardSwish},
     {"swish", true, true, Swish},
     {"softplus", true, true, Softplus},

@@ -113,7 +113,7 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
     a.y = y.data, a.y_stride = y.row_stride;
     a.prefetch_next = rows > 1;
     a.stream = options.stream;
-    RunRowTemplate(a);
+    if (a.type != DType::kF32 || !RunShortRowTemplate(a)) RunRowTemplate(a);
     return true;
   }
   float *x_rows = scratch + 3 * cols, *y_rows = x_rows + group * cols;

@@ -27,7 +27,8 @@ struct RowArgs {
   bool stream = false;
 };
 void RunRowTemplate(const RowArgs& a);
-void RunHalfRowTemplate(const RowArgs& a);  // its part for f16 and bf16
+void RunHalfRowTemplate(const RowArgs& a);   // its part for f16 and bf16
+bool RunShortRowTemplate(const RowArgs& a);  // its part for rows of few vectors of f32; false: too long
 
 }  // namespace opsnn::vector
 

@@ -14,6 +14,22 @@ ValueId BatchNorm(GraphMaker& m, ValueId x, int64_t c) {
   return m.Op("BatchNormalization", {x, m.Random({c}), m.Random({c}), m.Random({c}), m.Random({c}, 0.5, 2)});
 }
 
+// ---- batch_norm
+
+TEST(BatchNormPass, JoinsThePointwiseNodeBehindIt) {
+  GraphMaker m;
+  m.Out(m.Op("Relu", {BatchNorm(m, m.In("x", {2, 5, 6, 7}), 5)}));
+  const Outcome o = ExpectFusionKeepsResults(m, 4);
+  EXPECT_EQ(o.Effects("batch_norm"), 1);
+  EXPECT_EQ(o.prepared->nodes_run(), 1);
+}
+
+TEST(BatchNormPass, LeavesOthersAlone) {
+  GraphMaker m;
+  m.Out(BatchNorm(m, m.In("x", {2, 5, 6, 7}), 5));
+  EXPECT_EQ(ExpectFusionKeepsResults(m, 4).Effects("batch_norm"), 0);
+}
+
 // ---- conv_bn_folding
 
 TEST(ConvBnFolding, BatchNormAndChannelArithmeticGoIntoTheWeights) {
@@ -342,6 +358,46 @@ TEST(Patterns, ConstantsThatAddDimsAreNotFused) {
       EXPECT_EQ(o.prepared->graph().values[o.prepared->graph().outputs[i]].desc.dims.rank(),
                 i == wide_at / 2 ? 4 : 2);
   }
+}
+
+// ---- what is read and written
+
+constexpr int64_t kParameters = 256;  // bytes: constants of a node, beside its images
+
+TEST(Traffic, ChainsReadAndWriteOnce) {
+  GraphMaker m;
+  const Dims dims = {40, 500};
+  const ValueId sum = m.Op("Add", {m.In("x", dims), m.In("z", dims)});
+  m.Out(m.Op("Relu", {m.Op("Mul", {sum, m.Scalar(2)})}));
+  const int64_t each = NumElements(dims) * 4;
+  const int64_t fused = RunGraph(m, Mode(FusionMode::kForce)).prepared->bytes_moved();
+  EXPECT_GE(fused, 3 * each);  // x, z and the result
+  EXPECT_LE(fused, 3 * each + kParameters);
+  const int64_t apart = RunGraph(m, Mode(FusionMode::kOff)).prepared->bytes_moved();
+  EXPECT_GE(apart, 7 * each);
+  EXPECT_LE(apart, 7 * each + kParameters);
+}
+
+TEST(Traffic, NormAndActivationAreOnePass) {
+  GraphMaker m;
+  const Dims dims = {2, 8, 30, 30};
+  m.Out(m.Op("Relu", {BatchNorm(m, m.In("x", dims), 8)}));
+  const int64_t each = NumElements(dims) * 4;
+  const int64_t fused = RunGraph(m, Mode(FusionMode::kForce)).prepared->bytes_moved();
+  EXPECT_GE(fused, 2 * each);
+  EXPECT_LE(fused, 2 * each + kParameters);
+  EXPECT_GE(RunGraph(m, Mode(FusionMode::kOff)).prepared->bytes_moved(), 4 * each);
+}
+
+// Behind a convolution they cost no traffic at all: two reads and two writes less than apart.
+TEST(Traffic, ConvolutionsWriteTheirActivation) {
+  GraphMaker m;
+  const ValueId y = Conv(m, m.In("x", {1, 16, 30, 30}), 16, 16);
+  m.Out(m.Op("Relu", {BatchNorm(m, y, 16)}));
+  const int64_t each = int64_t{16} * 30 * 30 * 4;
+  const int64_t fused = RunGraph(m, Mode(FusionMode::kForce)).prepared->bytes_moved();
+  const int64_t apart = RunGraph(m, Mode(FusionMode::kOff)).prepared->bytes_moved();
+  EXPECT_GE(apart - fused, 4 * each);
 }
 
 }  // namespace

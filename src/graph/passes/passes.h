@@ -17,6 +17,9 @@ Status DeadCode(Graph& g, PassContext& c);
 // BatchNormalization, and multiplications and additions of one value per channel, into the weights and bias
 // of the Conv or ConvTranspose before them.
 Status ConvBnFolding(Graph& g, PassContext& c);
+// A BatchNormalization with constant parameters in front of a pointwise node becomes Mul and Add, which join
+// it in one pass over the image.
+Status BatchNorm(Graph& g, PassContext& c);
 // A ConvTranspose that writes non-overlapping tiles of few channels becomes a pointwise Conv and
 // DepthToSpace.
 Status TransposedConv(Graph& g, PassContext& c);
