@@ -49,18 +49,20 @@ Result<Layer> LayerOf(const Call& call) {
   return l;
 }
 
-// mask (1 where the target is not here) and the target's place, both in s64.
-void AppendTargets(const Call& call, const Operand& target, const Operand& outside, const Operand& place,
-                   OpCall* out) {
+// mask (1 where the target is not here) and the target's place, both in s64. What has no row of weights is
+// not here, whatever vocabEndIndex says.
+void AppendTargets(const Call& call, int64_t vocabulary, const Operand& target, const Operand& outside,
+                   const Operand& place, OpCall* out) {
+  const int64_t start = call.Int("vocabStartIndex");
+  const int64_t end = std::min(call.Int("vocabEndIndex") - start, vocabulary - 1) + start;
   ProgramBuilder b;
   SlotId t = b.Input(ComputeTypeOf(target.desc.dtype));
   if (ComputeTypeOf(target.desc.dtype) != ComputeType::kS64) t = b.Convert(t, ComputeType::kS64);
   auto number = [&](int64_t v) { return b.Const(static_cast<double>(v), ComputeType::kS64); };
-  const SlotId no = b.Binary(StageOp::kOr, b.Binary(StageOp::kLess, t, number(call.Int("vocabStartIndex"))),
-                             b.Binary(StageOp::kGreater, t, number(call.Int("vocabEndIndex"))));
+  const SlotId no = b.Binary(StageOp::kOr, b.Binary(StageOp::kLess, t, number(start)),
+                             b.Binary(StageOp::kGreater, t, number(end)));
   b.Output(no);
-  b.Output(b.Ternary(StageOp::kSelect, no, number(0),
-                     b.Binary(StageOp::kSub, t, number(call.Int("vocabStartIndex")))));
+  b.Output(b.Ternary(StageOp::kSelect, no, number(0), b.Binary(StageOp::kSub, t, number(start))));
   out->first.push_back(ProgramCall(std::move(b).Build(), {target}, {outside, place}));
 }
 
@@ -83,17 +85,16 @@ Status Adapt_FusedLinearOnlineMaxSum(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireDType(call, logits, l.input.desc.dtype, "input"));
   const int64_t start = call.Int("vocabStartIndex"), end = call.Int("vocabEndIndex");
   if (start < 0) return BadValue(call, "vocabStartIndex", std::to_string(start), "0 or more");
-  if (end < start || end - start >= l.vocabulary) {
+  if (end < start) {
     return BadValue(call, "vocabEndIndex", std::to_string(end),
-                    StrFormat("%lld to %lld", static_cast<long long>(start),
-                              static_cast<long long>(start + l.vocabulary - 1)));
+                    StrFormat("%lld or more, vocabStartIndex", static_cast<long long>(start)));
   }
   // Where the targets are, one mask bit each; the bits behind the last row are 1.
   const Operand bits = out.Temp(DType::kS64, {bytes * kBits}), place = out.Temp(DType::kS64, {l.rows});
   const Operand outside = WithView(bits, {l.rows}, {1});
   out.first.push_back(
       CallOf("Identity", {BroadcastView(ConstantFloat(1, DType::kS64), bits.desc.dims)}, {bits}));
-  AppendTargets(call, target, outside, place, &out);
+  AppendTargets(call, l.vocabulary, target, outside, place, &out);
   out.first.push_back(
       FormulaCall({Reshaped(bits, {bytes, kBits}), Powers()}, {Column(mask)}, 1,
                   [](ProgramBuilder&, Formula& f) { return std::vector<Term>{RowSum(f.In(0) * f.In(1))}; }));

@@ -155,8 +155,11 @@ Status Adapt_AdaLayerNormGrad(const Call& call, OpCall& out) {
   OPSNN_ASSIGN_OR_RETURN(const Operand rstd, PerRow(call, "rstd", x, 1));
   OPSNN_ASSIGN_OR_RETURN(const Operand scale, PerSequence(call, "scale", x));
   OPSNN_ASSIGN_OR_RETURN(const Operand shift, PerSequence(call, "shift", x));
-  for (const Operand* o : {&mean, &rstd, &scale, &shift, &dscale, &dshift})
+  for (const Operand* o : {&mean, &rstd, &scale, &shift, &dscale, &dshift}) {
+    const bool statistic = o == &mean || o == &rstd;
+    if (statistic && o->desc.dtype == DType::kF32) continue;
     OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, "input"));
+  }
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, dscale, Arg(call, "scale")));
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, dshift, Arg(call, "shift")));
   for (const Operand* o : {&weight, &bias, &dweight, &dbias}) {
