@@ -103,6 +103,27 @@ Status CheckExpected(const std::vector<Decision>& decisions, const std::vector<s
   return wrong.empty() ? opsnn::OkStatus() : Status(Code::kRuntime, "--expect: " + wrong);
 }
 
+Status PrintConvolutions(const std::vector<opsnn::ConvolutionChoice>& list, bool json) {
+  Json all = Json::array();
+  for (const auto& c : list) {
+    Json candidates = Json::array();
+    if (!json) std::printf("%s\n  %s\n", c.node.c_str(), c.shape.c_str());
+    for (const auto& k : c.candidates) {
+      candidates.push_back({{"name", k.name},
+                            {"refused", k.refused},
+                            {"multiply_adds", k.multiply_adds},
+                            {"buffer_bytes", k.buffer_bytes}});
+      if (!json)
+        std::printf("    %-36s %s\n", k.name.c_str(), k.refused.empty() ? "RUNS" : k.refused.c_str());
+    }
+    if (!json && !c.padding.empty()) std::printf("    %s\n", c.padding.c_str());
+    all.push_back({{"node", c.node}, {"shape", c.shape}, {"candidates", candidates}, {"padding", c.padding}});
+  }
+  if (json) PrintJson(all);
+  if (!json && list.empty()) std::printf("no convolutions\n");
+  return opsnn::OkStatus();
+}
+
 }  // namespace
 
 void AddExplain(CLI::App& app, Run& run) {
@@ -112,7 +133,8 @@ void AddExplain(CLI::App& app, Run& run) {
   auto profile = std::make_shared<std::string>();
   auto other = std::make_shared<std::string>();
   auto expect = std::make_shared<std::vector<std::string>>();
-  auto json = std::make_shared<bool>(false), graph = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false), graph = std::make_shared<bool>(false),
+       convolutions = std::make_shared<bool>(false);
   target->AddTo(*cmd, true);
   cmd->add_option("--profile", *profile, "Device profile to ask, e.g. host, Ascend910B1")
       ->check(NotEmpty("the name of a device profile"));
@@ -123,14 +145,20 @@ void AddExplain(CLI::App& app, Run& run) {
                   "CHAIN; fails where an edge is decided otherwise")
       ->check(NotEmpty("fuse, split, refuse, hybrid or CHAIN=fuse"));
   AddFlag(*cmd, "--graph", *graph, "Print the optimised graph as well");
+  AddFlag(*cmd, "--convolutions", *convolutions,
+          "Instead of edges: the algorithm of every convolution on this host, and why not the others");
   AddFlag(*cmd, "--json", *json, "Print JSON");
-  cmd->callback([&run, target, profile, other, expect, json, graph] {
-    run = [target, profile, other, expect, json, graph]() -> Status {
+  cmd->callback([&run, target, profile, other, expect, json, graph, convolutions] {
+    run = [target, profile, other, expect, json, graph, convolutions]() -> Status {
       auto model = target->Load(nullptr, true);
       if (!model.ok()) return model.status();
       opsnn::Shapes shapes;
       opsnn::Feeds values;  // shapes may be computed from them
       if (Status s = target->PlanInputs(*model, &shapes, &values); !s.ok()) return s;
+      if (*convolutions) {
+        auto list = model->Convolutions(shapes, values);
+        return list.ok() ? PrintConvolutions(*list, *json) : list.status();
+      }
       auto decisions = model->Explain(shapes, *profile, values);
       if (!decisions.ok()) return decisions.status();
       if (!other->empty()) {

@@ -84,6 +84,19 @@ struct VerifyReport {
   std::string guilty_pass;       // graph pass that causes the failure; "" when none does
 };
 
+// A convolution of a model: every algorithm there is for it, best first. One runs; the others say why not.
+struct ConvolutionChoice {
+  struct Candidate {
+    std::string name;
+    std::string refused;  // empty: it runs
+    double multiply_adds = 0;
+    int64_t buffer_bytes = 0;  // written and read between input and output
+  };
+  std::string node, shape;
+  std::vector<Candidate> candidates;
+  std::string padding;  // what padding channels to blocks costs; empty where there is none
+};
+
 class OPSNN_API Model {
  public:
   static Result<Model> Load(const std::string& path, const ModelOptions& options = {});
@@ -111,6 +124,8 @@ class OPSNN_API Model {
   // One decision per edge that could fuse, for a device profile ("" = the profile knob); `values` as above.
   Result<std::vector<plan::Decision>> Explain(const Shapes& shapes, const std::string& profile = "",
                                               const Feeds& values = {});
+  // The algorithm of every convolution as it runs on the host; `values` as above.
+  Result<std::vector<ConvolutionChoice>> Convolutions(const Shapes& shapes, const Feeds& values = {});
   // Runs fused and unfused, recomputes every node in double precision on that node's own inputs and compares.
   // progress(done, total) is called now and then.
   Result<VerifyReport> Verify(const Feeds& feeds, const std::function<void(int, int)>& progress = nullptr);

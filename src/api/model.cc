@@ -6,6 +6,7 @@
 
 #include "api/model_impl.h"
 #include "base/caught.h"
+#include "observe/conv_choices.h"
 #include "observe/verify.h"
 #include "onnx/import.h"
 #include "tensor/element.h"
@@ -263,6 +264,15 @@ Result<std::vector<plan::Decision>> Model::Explain(const Shapes& shapes, const s
     OPSNN_ASSIGN_OR_RETURN(const device::DeviceProfile p,
                            device::FindProfile(profile.empty() ? GetKnobs().profile : profile));
     return impl_->session->Decide(in, p, fed);
+  });
+}
+
+Result<std::vector<ConvolutionChoice>> Model::Convolutions(const Shapes& shapes, const Feeds& values) {
+  return NoThrow([&]() -> Result<std::vector<ConvolutionChoice>> {
+    OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
+    OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
+    OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed));
+    return observe::ConvolutionChoices(*prepared);
   });
 }
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "opsnn/operator_model.h"
+
 namespace opsnn {
 namespace {
 
@@ -30,6 +34,34 @@ TEST(JudgeMatmul, ErrorsNameWhatIsWrong) {
   EXPECT_NE(std::string::npos, message({.m = -1, .n = 1, .k = 1}, "A2").find("m is -1"));
   EXPECT_NE(std::string::npos, message({.m = 1, .n = 1, .k = 1}, "A2:frob=1").find("frob"));
   EXPECT_NE(std::string::npos, message({.m = 1, .n = 1, .k = 1}, "A9").find("A9"));
+}
+
+TEST(Convolutions, OneRunsTheOthersSayWhy) {
+  OpSpec spec;
+  spec.op = "conv";
+  spec.ints["x"] = {1, 32, 14, 14};
+  spec.ints["w"] = {32, 32, 1, 1};
+  auto m = MakeOperatorModel(spec);
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  const auto list = m->Convolutions(m->FillShapes({}));
+  ASSERT_TRUE(list.ok()) << list.status().message();
+  ASSERT_EQ(list->size(), 1u);
+  const auto& candidates = list->front().candidates;
+  EXPECT_GT(candidates.size(), 2u);
+  EXPECT_EQ(1, std::count_if(candidates.begin(), candidates.end(),
+                             [](const auto& c) { return c.refused.empty(); }));
+}
+
+TEST(Terms, EveryTermIsMeasured) {
+  const auto terms = MeasureTerms(1);
+  ASSERT_TRUE(terms.ok()) << terms.status().message();
+  EXPECT_GE(terms->size(), 6u);
+  for (const TermError& t : *terms) {
+    EXPECT_GT(t.points, 0) << t.term;
+    EXPECT_GE(t.factor, 1) << t.term;
+    EXPECT_GE(t.worst, t.factor) << t.term;
+  }
+  EXPECT_FALSE(MeasureTerms(0).ok());
 }
 
 TEST(Planning, StaysWithinItsCache) {

@@ -26,19 +26,19 @@ void ExpectCovered(const Decision& d, int64_t m) {
 TEST(Regions, ThinProductsBeyondTheCachesAreHybrid) {
   const DeviceProfile p = TestHost();
   const Program tail = AddRelu();
-  for (int threads : {1, 2}) {
-    const Decision d = JudgeContraction(Thin(tail, 2048 + 40, threads), p, Knobs{});
-    ASSERT_EQ(d.verdict, Verdict::kHybrid) << d.reason;
-    EXPECT_LT(d.time_hybrid_us, d.time_fused_us);
-    EXPECT_LT(d.time_hybrid_us, d.time_split_us);
-    ExpectCovered(d, 2048 + 40);
-    for (const Region& r : d.regions) EXPECT_EQ(r.verdict == Verdict::kFuse, r.fused_us < r.split_us);
-    EXPECT_EQ(d.regions.front().verdict, Verdict::kSplit);
-    EXPECT_NE(d.reason.find("by regions"), std::string::npos);
-    // The intermediate of a block fits the cores' own caches with room to spare.
-    EXPECT_LE(d.regions.front().block * 4096 * 4, threads * static_cast<int64_t>(p.l1_bytes()) / 2);
-    EXPECT_TRUE(Fuses(d)) << "a hybrid call takes the chain";
-  }
+  const Decision d = JudgeContraction(Thin(tail), p, Knobs{});
+  ASSERT_EQ(d.verdict, Verdict::kHybrid) << d.reason;
+  EXPECT_LT(d.time_hybrid_us, d.time_fused_us);
+  EXPECT_LT(d.time_hybrid_us, d.time_split_us);
+  ExpectCovered(d, 2048 + 40);
+  for (const Region& r : d.regions) EXPECT_EQ(r.verdict == Verdict::kFuse, r.fused_us < r.split_us);
+  EXPECT_EQ(d.regions.front().verdict, Verdict::kSplit);
+  EXPECT_NE(d.reason.find("by regions"), std::string::npos);
+  // The intermediate of a block fits the core's own cache with room to spare.
+  EXPECT_LE(d.regions.front().block * 4096 * 4, static_cast<int64_t>(p.l1_bytes()) / 2);
+  EXPECT_TRUE(Fuses(d)) << "a hybrid call takes the chain";
+  // Two threads meet twice per block, which is charged.
+  EXPECT_GT(JudgeContraction(Thin(tail, 2048 + 40, 2), p, Knobs{}).time_hybrid_us, d.time_hybrid_us / 2);
 }
 
 TEST(Regions, AreNotForOthers) {
