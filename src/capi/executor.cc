@@ -70,6 +70,8 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
                                  t.object->offset * size, t.footprint, IsDense(t)});
   }
   executor->frees = frees;
+  for (const SizePlace& s : plan->sizes)
+    executor->sized.push_back(std::const_pointer_cast<Tensor>(call.tensors()[s.tensor].object));
   *workspace_size = plan->workspace_bytes;
   executor->plan = std::move(plan);
   *handle = static_cast<aclOpExecutor*>(Table<Executor>().Insert(std::move(executor)));
@@ -83,6 +85,7 @@ struct QueuedCall {
   std::shared_ptr<const CallPlan> plan;
   std::vector<void*> addresses;
   char* workspace = nullptr;
+  std::vector<std::weak_ptr<Tensor>> sized;  // by CallPlan::sizes
 
   void* Address(const Place& p) const {
     switch (p.kind) {
@@ -130,6 +133,21 @@ Status InWordsOf(const OpsnnFunction& function, const Step& s, const Status& sta
   return Status(status.code(), words + std::string(text));
 }
 
+// Tells the tensors the sizes that came out. Their rank stays, so no memory moves under a reader.
+void StoreSizes(const QueuedCall& q) {
+  for (size_t i = 0; i < q.sized.size(); ++i) {
+    const std::shared_ptr<Tensor> t = q.sized[i].lock();  // the program may have destroyed it
+    const SizePlace& s = q.plan->sizes[i];
+    if (!t || static_cast<size_t>(s.axis) >= t->dims.size()) continue;
+    const TensorView view{nullptr, DType::kU8, Dims(std::span<const int64_t>(t->dims)),
+                          Dims(std::span<const int64_t>(t->strides))};
+    t->dims[static_cast<size_t>(s.axis)] = *reinterpret_cast<const int64_t*>(q.workspace + s.offset);
+    if (!view.IsContiguous()) continue;
+    const Dims strides = ContiguousStrides(Dims(std::span<const int64_t>(t->dims)));
+    std::copy(strides.begin(), strides.end(), t->strides.begin());
+  }
+}
+
 Status RunQueued(const void* payload) {
   const auto& q = *static_cast<const QueuedCall*>(payload);
   const bool trace = VerboseHas("trace");
@@ -141,6 +159,7 @@ Status RunQueued(const void* payload) {
     const std::chrono::duration<double, std::micro> us = runtime::Clock::now() - start;
     std::fprintf(stderr, "trace: %s %s: %.1f us\n", q.function->api, s.kernel->variant().c_str(), us.count());
   }
+  StoreSizes(q);
   return OkStatus();
 }
 
@@ -235,6 +254,7 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
   }
   queued->function = &function;
   queued->plan = e.plan;
+  queued->sized = e.sized;
   runtime::Task task;
   const bool checks = runtime::Checks(runtime::kCheckMemory) || runtime::Checks(runtime::kCheckSync);
   if (checks) CheckCall(function, e, workspace, workspace_size, **target, &task);

@@ -31,7 +31,8 @@ struct Executor {
   std::mutex mutex;  // guards what follows: a repeatable executor may be shared
   std::vector<Binding> tensors;
   bool repeatable = false;
-  uint64_t frees = 0;  // runtime::FreeCount() before the footprints were found
+  std::vector<std::weak_ptr<Tensor>> sized;  // by CallPlan::sizes: whose dims the values decide
+  uint64_t frees = 0;                        // runtime::FreeCount() before the footprints were found
 };
 
 template <>

@@ -1,5 +1,6 @@
 // What stands behind the handles of the aclnn API. Objects are immutable, except for the data address of a
-// tensor; aclInitTensor puts a new object behind the handle. Scalars and arrays own copies of their values.
+// tensor and for dims that the values of a call decide; aclInitTensor puts a new object behind the handle.
+// Scalars and arrays own copies of their values.
 #ifndef OPSNN_CAPI_OBJECTS_H_
 #define OPSNN_CAPI_OBJECTS_H_
 

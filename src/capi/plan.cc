@@ -371,6 +371,8 @@ class Builder {
     }
     plan->steps = std::move(steps_);
     plan->constants = std::move(constants_);
+    for (const SizeReport& r : whole_.sizes)
+      plan->sizes.push_back({r.tensor, r.axis, temp_offsets_[static_cast<size_t>(r.size.temp)]});
     return std::shared_ptr<const CallPlan>(std::move(plan));
   }
 

@@ -29,6 +29,15 @@ struct Operand {
   bool given() const { return tensor >= 0 || temp >= 0 || desc.constant != nullptr; }
 };
 
+// A dim of an output that the values decide. The tensor that the caller gave has room for the largest size;
+// once the call has run, `aclGetViewShape` tells the actual one. What is behind it in a dense tensor closes
+// up, a strided view keeps its strides.
+struct SizeReport {
+  int tensor = -1;  // position in Call::tensors()
+  int axis = 0;
+  Operand size;  // a temporary of one s64
+};
+
 struct OpCall {
   const op::OpDef* op = nullptr;
   op::Attrs attrs;
@@ -44,6 +53,7 @@ struct OpCall {
 
   std::vector<OpCall> first;          // run before this one, in order
   std::vector<op::TensorDesc> temps;  // of the outermost call: what Temp gave
+  std::vector<SizeReport> sizes;      // of the outermost call
   // A contiguous temporary that lives as long as the call; written as an output of one call, read by others.
   Operand Temp(DType dtype, const Dims& dims);
 };
@@ -65,12 +75,20 @@ struct Step {
   std::vector<std::string> parameters;
 };
 
+// A size that is in the workspace once the steps have run.
+struct SizePlace {
+  int tensor = -1;
+  int axis = 0;
+  size_t offset = 0;
+};
+
 // What phase two runs; holds no addresses, shared by all calls of the same shape class.
 struct CallPlan {
   std::vector<Step> steps;
   size_t workspace_bytes = 0;    // including what aligning the caller's pointer may cost
   std::vector<bool> needs_data;  // by tensor: read or written, so its address must be set by then
   std::vector<ConstTensor> constants;
+  std::vector<SizePlace> sizes;
 };
 
 // Checks everything about the call that does not depend on addresses and plans it. same_memory[i] is the

@@ -173,21 +173,17 @@ Status Adapt_ScatterValue(const Call& call, OpCall& out) {
   return BindScatter(call, BroadcastView(value, AtLeast1d(Arg(call, "index")).desc.dims), reduction, &out);
 }
 
-// sum, prod, amax and amin together with what is there.
+// With includeSelf = false the elements of self that are named count as not there.
 Status Adapt_ScatterReduce(const Call& call, OpCall& out) {
-  static constexpr const char* kNames[] = {"add", "mul", nullptr, "max", "min"};
+  static constexpr const char* kNames[] = {"none", "add", "mul", "max", "min", "mean"};
   const int64_t reduce = call.Int("reduce");
-  if (reduce < 0 || reduce > 4) {
+  if (reduce < 0 || reduce > 5) {
     return BadValue(call, "reduce", std::to_string(reduce),
-                    "0 (sum), 1 (product), 2 (mean), 3 (max), 4 (min)");
+                    "0 (replace), 1 (sum), 2 (product), 3 (max), 4 (min), 5 (mean)");
   }
-  if (!kNames[reduce] || call.Int("includeSelf") == 0) {
-    return Errorf(
-        Code::kNotImplemented,
-        "%s: means, and reductions without the elements of self (includeSelf = false), are not here",
-        call.function().api);
-  }
-  return BindScatter(call, Arg(call, "src"), kNames[reduce], &out);
+  OPSNN_RETURN_IF_ERROR(BindScatter(call, Arg(call, "src"), kNames[reduce], &out));
+  out.attrs.Set("include_self", int64_t{call.Int("includeSelf") != 0});
+  return OkStatus();
 }
 
 // Slices at tuples of indices; the functions that came from TensorFlow take single indices of the first dim.
@@ -205,6 +201,7 @@ Status Adapt_ScatterNd(const Call& call, OpCall& out) {
                           : api == "aclnnScatterMul" ? "mul"
                           : api == "aclnnScatterMax" ? "max"
                           : api == "aclnnScatterMin" ? "min"
+                          : api == "aclnnScatterDiv" ? "div"
                                                      : "none";
   const bool tuples = std::string_view(reduction) == "none";
   OPSNN_RETURN_IF_ERROR(RequireRank(call, indices, tuples ? 1 : 0, kMaxRank - 1));

@@ -171,7 +171,6 @@ TEST_F(Scattering, ScatterFamily) {
             0);  // out of range: an error of the run, nothing written
   EXPECT_EQ(y.Get(), (std::vector<double>{1, 2, 3}));
   ExpectRefused(CALL(aclnnScatter, x, 0, index, x, 3, y), 161002, {"reduce is 3"});
-  ExpectRefused(CALL(aclnnScatterReduce, x, 0, index, x, 2, true, y), 561003, {"means"});
 }
 
 TEST_F(Scattering, SlicesAndTuples) {

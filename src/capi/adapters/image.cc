@@ -1,4 +1,4 @@
-// Images: AvgPool2d and UpsampleNearest2d.
+// Images: AvgPool2d and UpsampleNearest.
 #include <algorithm>
 #include <optional>
 
@@ -116,25 +116,32 @@ Status Adapt_AvgPool2d(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
-Status Adapt_UpsampleNearest2d(const Call& call, OpCall& out) {
+// One, two or three dims of pixels behind batch and channels.
+Status Adapt_UpsampleNearest(const Call& call, OpCall& out) {
   const Operand x = Arg(call, "self"), y = Arg(call, "out");
   const std::vector<int64_t>& size = call.Ints("outputSize");
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 4, 4));
+  const char* api = call.function().api;
+  const int rank = std::string_view(api).find("1d") != std::string_view::npos   ? 3
+                   : std::string_view(api).find("2d") != std::string_view::npos ? 4
+                                                                                : 5;
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, rank, rank));
   OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, "self"));
-  if (size.size() != 2) {
-    return InvalidArgument("%s: outputSize has %zu values; allowed: 2", call.function().api, size.size());
+  if (size.size() != static_cast<size_t>(rank) - 2) {
+    return InvalidArgument("%s: outputSize has %zu values; allowed: %d", api, size.size(), rank - 2);
   }
   const Dims& d = x.desc.dims;
-  for (int64_t v : {size[0], size[1], d[1], d[2], d[3]}) {
-    if (v >= 1) continue;
-    return InvalidArgument("%s: self has shape %s and outputSize is [%lld,%lld]; allowed: sizes of 1 or more",
-                           call.function().api, ToString(d).c_str(), ll{size[0]}, ll{size[1]});
+  std::vector<int64_t> dims = {d[0], d[1]};
+  for (int i = 2; i < rank; ++i) dims.push_back(size[static_cast<size_t>(i) - 2]);
+  for (size_t i = 1; i < dims.size(); ++i) {
+    if (dims[i] >= 1 && d[static_cast<int>(i)] >= 1) continue;
+    return InvalidArgument("%s: self has shape %s and outputSize is %s; allowed: sizes of 1 or more", api,
+                           ToString(d).c_str(), ToString(Dims(std::span<const int64_t>(size))).c_str());
   }
   out.op = op::FindOperator("Resize");
   out.attrs.Set("mode", std::string("nearest"));
   out.attrs.Set("coordinate_transformation_mode", std::string("asymmetric"));
   out.attrs.Set("nearest_mode", std::string("floor"));
-  out.inputs = {x, Operand{}, Operand{}, ConstantInts({d[0], d[1], size[0], size[1]})};
+  out.inputs = {x, Operand{}, Operand{}, ConstantInts(dims)};
   out.outputs = {y};
   return OkStatus();
 }

@@ -68,6 +68,27 @@ Status Adapt_IndexFill(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+Status Adapt_MaskedFill(const Call& call, OpCall& out) {
+  const Operand self = Arg(call, "selfRef"), mask = Arg(call, "mask");
+  const auto both = BroadcastDims(self.desc.dims, mask.desc.dims);
+  if (!both.ok() || !(*both == self.desc.dims)) {
+    return InvalidArgument("%s: mask has shape %s; allowed: shapes that broadcast to %s, that of selfRef",
+                           call.function().api, ToString(mask.desc.dims).c_str(),
+                           ToString(self.desc.dims).c_str());
+  }
+  Operand value;
+  if (call.function().params[call.Index("value")].kind == ParamKind::kScalar) {
+    OPSNN_ASSIGN_OR_RETURN(value, ConstantScalar(call, "value", self.desc.dtype));
+  } else {
+    value = WithDType(Arg(call, "value"), self.desc.dtype);
+    if (NumElements(value.desc.dims) != 1)
+      return BadValue(call, "value", "of shape " + ToString(value.desc.dims), "one element");
+    value = WithView(value, Dims(), Dims());
+  }
+  Take(CallOf("Where", {mask, value, self}, {self}), &out);
+  return OkStatus();
+}
+
 Status Adapt_IndexCopy(const Call& call, OpCall& out) {
   const char* api = call.function().api;
   const Operand self = AtLeast1d(Arg(call, "selfRef")), y = AtLeast1d(Arg(call, {"outRef", "selfRef"}));

@@ -1,5 +1,5 @@
-// Tables and orders: Embedding and its gradient, indexing by lists of tensors, Topk, Kthvalue, Flip,
-// Bucketize.
+// Tables and orders: Embedding, its bags and its gradient, Topk, Kthvalue, Median, Flip, Bucketize.
+#include <cmath>
 #include <limits>
 
 #include "capi/adapters/formula_call.h"
@@ -66,77 +66,123 @@ Status Adapt_EmbeddingGrad(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
-namespace {
-
-// The index tensors of a list as tuples [shape.., k]; they belong to the first k dims.
-Result<Operand> StackIndices(const Call& call, const Operand& self, Dims* shape, OpCall* out) {
-  const int p = call.Index("indices");
-  const Argument& a = call.arguments()[p];
-  const int k = a.num_tensors;
-  if (k < 1 || k > self.desc.dims.rank()) {
-    return BadValue(call, "indices", StrFormat("a list of %d", k),
-                    StrFormat("1 to %d tensors", self.desc.dims.rank()));
+// Bags of rows of a table. Indices may come in two dims, as one row after the other.
+Status Adapt_EmbeddingBag(const Call& call, OpCall& out) {
+  const Operand weight = Arg(call, "weight"), samples = Arg(call, "perSampleWeights"),
+                y = Arg(call, "output");
+  Operand indices = AtLeast1d(Arg(call, "indices"));
+  const Operand offsets = AtLeast1d(Arg(call, "offsets"));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, weight, 2, 2));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, indices, 1, 2));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, offsets, 1, 1));
+  OPSNN_RETURN_IF_ERROR(RequireIndex(call, indices));
+  OPSNN_RETURN_IF_ERROR(RequireIndex(call, offsets));
+  const bool last = call.Int("includeLastOffset") != 0, max = call.Int("mode") != 0 && call.Int("mode") != 1;
+  if (last && indices.desc.dims.rank() == 2)
+    return BadValue(call, "includeLastOffset", "true", "false for indices of two dims");
+  if (last && offsets.desc.dims[0] == 0)
+    return BadValue(call, "offsets", "empty", "the last offset at least");
+  for (const Operand* o : {&samples, &y})
+    if (o->given()) OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, weight.desc.dtype, "weight"));
+  const int64_t count = NumElements(indices.desc.dims), bags = offsets.desc.dims[0] - last,
+                width = weight.desc.dims[1];
+  std::vector<Operand> inputs = {weight, indices, WithDType(offsets, DType::kS64)};
+  if (samples.given()) {
+    if (call.Int("mode") != 0)
+      return BadValue(call, "perSampleWeights", "given", "null but for mode 0, sums");
+    OPSNN_RETURN_IF_ERROR(RequireSameShape(call, samples, indices));
+    inputs.push_back(samples);
   }
-  std::vector<Operand> all;
-  for (int t = a.first_tensor; t < a.first_tensor + k; ++t) {
-    all.push_back({t, call.Desc(t)});
-    if (all.back().desc.dtype == DType::kBool) {
-      return Errorf(Code::kNotImplemented, "%s: masks as indices are not here; use positions",
-                    call.function().api);
-    }
-    OPSNN_RETURN_IF_ERROR(RequireIndex(call, all.back()));
-    const auto both = BroadcastDims(*shape, all.back().desc.dims);
-    if (!both.ok() || both->rank() == kMaxRank) {
-      return InvalidArgument("%s: %s has shape %s; allowed: shapes that broadcast with %s",
-                             call.function().api, NameOf(call, all.back()).c_str(),
-                             ToString(all.back().desc.dims).c_str(), ToString(*shape).c_str());
-    }
-    *shape = *both;
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, {bags, width}, "one row per bag"));
+  const Operand of = Arg(call, "offset2bag"), size = Arg(call, "bagSize"), from = Arg(call, "maxIndices");
+  // Products differ in what they write of these: an empty tensor asks for nothing.
+  const auto wanted = [&](const Operand& o, const Dims& dims, const char* what) -> Result<Operand> {
+    OPSNN_RETURN_IF_ERROR(RequireIndex(call, o));
+    if (NumElements(o.desc.dims) == 0 && NumElements(dims) > 0) return out.Temp(DType::kS64, dims);
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, o, dims, what));
+    return WithDType(o, DType::kS64);
+  };
+  OPSNN_ASSIGN_OR_RETURN(const Operand bag_of, wanted(of, {count}, "the bag of every index"));
+  OPSNN_ASSIGN_OR_RETURN(const Operand sizes, wanted(size, {bags}, "one size per bag"));
+  OPSNN_ASSIGN_OR_RETURN(const Operand chosen,
+                         wanted(from, max ? Dims{bags, width} : Dims{bags}, "one row per maximum"));
+  if (indices.desc.dims.rank() == 2) {
+    for (Operand* o : {&inputs[1], samples.given() ? &inputs[3] : &inputs[1]})
+      if (o->desc.dims.rank() == 2) *o = Reshaped(Contiguously(*o, &out), {count});
   }
-  Dims dims = *shape;
-  dims.push_back(k);
-  const Operand tuples = out->Temp(DType::kS64, dims);
-  for (int i = 0; i < k; ++i) {
-    Operand column = tuples;
-    Dims strides = ContiguousStrides(dims);
-    strides.resize(shape->rank());
-    column = WithView(column, *shape, strides);
-    column.offset = i;
-    out->first.push_back(
-        CallOf("Identity", {WithDType(BroadcastView(all[i], *shape), DType::kS64)}, {column}));
-  }
-  return tuples;
-}
-
-}  // namespace
-
-Status Adapt_Index(const Call& call, OpCall& out) {
-  const Operand self = Arg(call, "self"), y = Arg(call, "out");
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, 1, kMaxRank));
-  OPSNN_RETURN_IF_ERROR(RequireDType(call, y, self.desc.dtype, "self"));
-  Dims shape;
-  OPSNN_ASSIGN_OR_RETURN(const Operand tuples, StackIndices(call, self, &shape, &out));
-  Take(CallOf("GatherND", {self, tuples}, {y}), &out);
+  inputs[1] = WithDType(inputs[1], DType::kS64);
+  Take(CallOf("EmbeddingBag", std::move(inputs), {y, bag_of, sizes, chosen}), &out);
+  out.attrs.Set("mode", std::string(max ? "max" : call.Int("mode") == 1 ? "mean" : "sum"));
+  out.attrs.Set("include_last_offset", int64_t{last});
+  out.attrs.Set("padding_index", call.Int("paddingIdx"));
   return OkStatus();
 }
 
-Status Adapt_IndexPut(const Call& call, OpCall& out) {
-  const Operand self = Arg(call, "selfRef"), values = Arg(call, "values");
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, self, 1, kMaxRank));
-  OPSNN_RETURN_IF_ERROR(RequireDType(call, values, self.desc.dtype, "selfRef"));
-  Dims shape;
-  OPSNN_ASSIGN_OR_RETURN(const Operand tuples, StackIndices(call, self, &shape, &out));
-  for (int i = static_cast<int>(tuples.desc.dims.back()); i < self.desc.dims.rank(); ++i)
-    shape.push_back(self.desc.dims[i]);
-  const auto both = BroadcastDims(values.desc.dims, shape);
-  if (!both.ok() || !(*both == shape)) {
-    return InvalidArgument(
-        "%s: values has shape %s; allowed: shapes that broadcast to %s, what the indices name",
-        call.function().api, ToString(values.desc.dims).c_str(), ToString(shape).c_str());
+Status Adapt_JaggedPermute(const Call& call, OpCall& out) {
+  const Operand y = Arg(call, "outputPermuteOut");
+  std::vector<Operand> inputs;
+  for (const char* name : {"permute", "inputOffset", "outputOffset"}) {
+    inputs.push_back(Arg(call, name));
+    OPSNN_RETURN_IF_ERROR(RequireIndex(call, inputs.back()));
+    OPSNN_RETURN_IF_ERROR(RequireRank(call, inputs.back(), 1, 1));
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, inputs.back(), y.desc.dtype, "outputPermuteOut"));
+    inputs.back() = WithDType(inputs.back(), DType::kS64);
   }
-  Take(CallOf("ScatterND", {self, tuples, BroadcastView(values, shape)}, {self}), &out);
-  if (call.Int("accumulate") != 0) out.attrs.Set("reduction", std::string("add"));
-  out.in_place = true;
+  const int64_t size = call.Int("outputSize");
+  if (size < 0) return BadValue(call, "outputSize", std::to_string(size), "0 or more");
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, inputs[i], {inputs[0].desc.dims[0] + 1},
+                                       "one offset more than permute has entries"));
+  }
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, {size}, "outputSize"));
+  Take(CallOf("JaggedPermute", std::move(inputs), {WithDType(y, DType::kS64)}), &out);
+  out.attrs.Set("size", size);
+  return OkStatus();
+}
+
+// The lower of two middle elements; Median and NanMedian of everything, or along a dim with its position.
+Status Adapt_Median(const Call& call, OpCall& out) {
+  const std::string_view api = call.function().api;
+  const bool by_dim = call.function().Find("dim") >= 0;
+  Operand self = Arg(call, "self"), values = Arg(call, FirstOf(call, {"valuesOut", "out"}));
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, values, self.desc.dtype, "self"));
+  std::vector<Operand> outputs = {values};
+  int64_t axis = 0;
+  if (by_dim) {
+    const Operand indices = Arg(call, "indicesOut");
+    const int rank = self.desc.dims.rank();
+    OPSNN_ASSIGN_OR_RETURN(const int dim, DimOf(call, "dim", call.Int("dim"), rank));
+    axis = dim;
+    const Dims want = rank == 0 ? Dims() : ReducedDims(self.desc.dims, {dim}, call.Int("keepDim") != 0);
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, indices, DType::kS64, "positions"));
+    outputs.push_back(indices);
+    for (Operand& o : outputs) {
+      OPSNN_RETURN_IF_ERROR(RequireShape(call, o, want, "the shape of the result"));
+      if (o.desc.dims.rank() == std::max(rank, 1)) continue;
+      Dims dims = o.desc.dims, strides = StridesOf(o.desc);
+      dims.insert(dim, 1), strides.insert(dim, 0);
+      o = WithView(o, dims, strides);
+    }
+    self = AtLeast1d(self);
+  } else {
+    if (NumElements(values.desc.dims) != 1 || values.desc.dims.rank() > 1) {
+      return BadValue(call, NameOf(call, values).c_str(), "of shape " + ToString(values.desc.dims),
+                      "one element");
+    }
+    outputs[0] = WithView(values, {1}, {1});
+    if (NumElements(self.desc.dims) == 0) {  // the median of nothing
+      Take(
+          CallOf("Identity",
+                 {BroadcastView(ConstantFloat(IsFloat(values.desc.dtype) ? NAN : 0, values.desc.dtype), {1})},
+                 outputs),
+          &out);
+      return OkStatus();
+    }
+    self = Reshaped(Contiguously(self, &out), {NumElements(self.desc.dims)});
+  }
+  Take(CallOf("Median", {self}, std::move(outputs)), &out);
+  out.attrs.Set("axis", axis);
+  out.attrs.Set("ignore_nan", int64_t{api.find("Nan") != std::string_view::npos});
   return OkStatus();
 }
 
@@ -241,45 +287,6 @@ Status Adapt_Bucketize(const Call& call, OpCall& out) {
     return WithView(o, dims, strides);
   };
   Take(ProgramCall(std::move(b).Build(), {column(self), boundaries}, {column(y)}, 1), &out);
-  return OkStatus();
-}
-
-// data[b, .., indices[b] + s, ..] = updates[b, .., s, ..] along the axis: a cache that grows.
-Status Adapt_ScatterUpdate(const Call& call, OpCall& out) {
-  const Operand data = Arg(call, "data"), updates = Arg(call, "updates");
-  const Operand indices = AtLeast1d(Arg(call, "indices"));
-  const int rank = data.desc.dims.rank();
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, data, 2, kMaxRank));
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, updates, rank, rank));
-  OPSNN_RETURN_IF_ERROR(RequireIndex(call, indices));
-  OPSNN_RETURN_IF_ERROR(RequireDType(call, updates, data.desc.dtype, "data"));
-  OPSNN_ASSIGN_OR_RETURN(const int axis, DimOf(call, "axis", call.Int("axis"), rank));
-  if (axis == 0)
-    return BadValue(call, "axis", std::to_string(call.Int("axis")), "a dim other than the first");
-  if (indices.desc.dims.rank() != 1) {
-    return Errorf(Code::kNotImplemented, "%s: indices of %d dims are not here; one offset per batch is",
-                  call.function().api, indices.desc.dims.rank());
-  }
-  Dims want = data.desc.dims;
-  want[axis] = updates.desc.dims[axis];
-  OPSNN_RETURN_IF_ERROR(RequireShape(call, updates, want, "that of data but along the axis"));
-  OPSNN_RETURN_IF_ERROR(RequireShape(call, indices, {data.desc.dims[0]}, "one offset per batch"));
-  const int64_t steps = want[axis];
-  OPSNN_ASSIGN_OR_RETURN(const auto count, NewConstant(call, DType::kS64, {steps}));
-  for (int64_t i = 0; i < steps; ++i) count->as<int64_t>()[i] = i;
-  ProgramBuilder b;
-  const ComputeType type = ComputeTypeOf(indices.desc.dtype);
-  SlotId offset = b.Input(type), step = b.Input(ComputeType::kS64);
-  if (type != ComputeType::kS64) offset = b.Convert(offset, ComputeType::kS64);
-  b.Output(b.Binary(StageOp::kAdd, offset, step));
-  const Operand places = out.Temp(DType::kS64, {want[0], steps});
-  const Operand column = WithView(indices, {want[0], 1}, {StridesOf(indices.desc)[0], 0});
-  out.first.push_back(ProgramCall(std::move(b).Build(), {column, Constant(count)}, {places}));
-  Dims strides = Dims::Filled(rank, 0);
-  strides[0] = steps, strides[axis] = 1;
-  Take(CallOf("ScatterElements", {data, WithView(places, want, strides), updates}, {data}), &out);
-  out.attrs.Set("axis", int64_t{axis});
-  out.in_place = true;
   return OkStatus();
 }
 

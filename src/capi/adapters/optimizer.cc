@@ -200,6 +200,29 @@ Status Adapt_ApplyFusedEmaAdam(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+// m and v stay as they are: the function gives only the step of var that follows from them.
+Status Adapt_ApplyAdam(const Call& call, OpCall& out) {
+  const Operand var = Arg(call, "varRef");
+  Update step;
+  step.Tensor("var", var, true);
+  for (const char* name : {"m", "v", "grad"}) {
+    const Operand o = Arg(call, name);
+    OPSNN_RETURN_IF_ERROR(RequireLike(call, o, var));
+    step.Tensor(name, o, false);
+  }
+  OPSNN_RETURN_IF_ERROR(
+      AddNumbers(call, {"beta1Power", "beta2Power", "lr", "beta1", "beta2", "epsilon"}, &step));
+  const bool nesterov = call.Int("useNesterov") != 0;
+  Take(step.Call([&](Update::Terms& t) {
+    const Moments next = Advance(t, t["grad"], t["beta1"], t["beta2"]);
+    const Term rate = t["lr"] * Sqrt(1.0 - t["beta2Power"]) / (1.0 - t["beta1Power"]);
+    const Term m = nesterov ? next.m * t["beta1"] + (1.0 - t["beta1"]) * t["grad"] : next.m;
+    t.Set("var", t["var"] - rate * m / (Sqrt(next.v) + t["epsilon"]));
+  }),
+       &out);
+  return OkStatus();
+}
+
 namespace {
 
 Status RequireLikeList(const Call& call, const char* param, const std::vector<Operand>& list,

@@ -166,14 +166,4 @@ Status GatherNd(const SliceIndexParams& p, const void* src, void* dst) {
   return OkStatus();
 }
 
-Status ScatterNd(const SliceIndexParams& p, const void* updates, void* dst) {
-  OPSNN_RETURN_IF_ERROR(CheckTuples(p));
-  if (p.slice_bytes == 0) return OkStatus();
-  for (int64_t t = 0; t < p.batches * p.tuples; ++t) {  // in order, so that the last of equal tuples wins
-    std::memcpy(static_cast<char*>(dst) + SliceOffset(p, t),
-                static_cast<const char*>(updates) + t * p.slice_bytes, static_cast<size_t>(p.slice_bytes));
-  }
-  return OkStatus();
-}
-
 }  // namespace opsnn::kernels

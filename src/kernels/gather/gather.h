@@ -47,13 +47,17 @@ struct GatherElementsParams {
 };
 Status GatherElements(const GatherElementsParams& p);
 
-enum class ScatterReduction : uint8_t { kAdd, kMul, kMax, kMin };
+enum class ScatterReduction : uint8_t { kAdd, kMul, kMax, kMin, kDiv };
 
 // dst[i_0, ..., indices[i], ...] = updates[i] with the index in place of i_axis, merged where a reduction is
 // given; in order along every line of the axis, so that of equal indices the last one stays.
 struct ScatterElementsParams {
   DType dtype = DType::kF32;
   int axis = 0;
+  // Without what dst holds, the first update of an element takes its place. A mean is a sum over its count;
+  // of integers it is rounded down. Either needs `counts`: zeros, one per element of dst.
+  bool include_self = true, mean = false;
+  int32_t* counts = nullptr;
   Dims dst_dims, index_dims;
   IndexArray indices;
   const void* updates = nullptr;
@@ -72,11 +76,12 @@ struct SliceIndexParams {
 Status CheckTuples(const SliceIndexParams& p);
 // dst (batches, tuples, slice).
 Status GatherNd(const SliceIndexParams& p, const void* src, void* dst);
-// Writes updates (batches, tuples, slice) into dst, in order: where a tuple repeats, the last one stays.
+// Writes updates (batches, tuples, slice) into dst, in order: where a tuple repeats, the last one stays. Like
+// ScatterNdReduce it gives each thread a part of dst to write, so that the order holds for any count of them.
 Status ScatterNd(const SliceIndexParams& p, const void* updates, void* dst);
 
 // dst = dst op updates, update after update; halves compute in f32 and round each time, integers wrap, NaN
-// wins max and min. Not for bool.
+// wins max and min; integers divide towards 0, by 0 they give 0. Not for bool.
 Status ScatterNdReduce(const SliceIndexParams& p, DType dtype, ScatterReduction reduction,
                        const void* updates, void* dst);
 

@@ -4,7 +4,6 @@
 #include <type_traits>
 
 #include "base/half.h"
-#include "kernels/gather/slice_offset.h"
 
 namespace opsnn::kernels {
 namespace {
@@ -17,9 +16,17 @@ V Combine(ScatterReduction reduction, V a, V b) {
       return static_cast<V>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
     if (reduction == ScatterReduction::kMul)
       return static_cast<V>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    if (reduction == ScatterReduction::kDiv) {
+      if (b == 0) return 0;
+      if constexpr (std::is_signed_v<V>) {
+        if (b == -1) return static_cast<V>(-static_cast<uint64_t>(a));  // the lowest number stays itself
+      }
+      return static_cast<V>(a / b);
+    }
   } else {
     if (reduction == ScatterReduction::kAdd) return a + b;
     if (reduction == ScatterReduction::kMul) return a * b;
+    if (reduction == ScatterReduction::kDiv) return a / b;
     if (a != a) return a;
     if (b != b) return b;
   }
@@ -46,19 +53,28 @@ constexpr ReduceFn kReduce[kNumDTypes] = {Reduce<float>,   Reduce<double>,  Redu
                                           Reduce<int8_t>,  Reduce<uint8_t>, Reduce<int16_t>, Reduce<int32_t>,
                                           Reduce<int64_t>, nullptr};
 
+template <typename T>
+void Mean(void* at, int64_t count) {
+  T* y = static_cast<T*>(at);
+  if constexpr (std::is_same_v<T, F16>) {
+    *y = ToF16(ToFloat(*y) / static_cast<float>(count));
+  } else if constexpr (std::is_same_v<T, BF16>) {
+    *y = ToBF16(ToFloat(*y) / static_cast<float>(count));
+  } else if constexpr (std::is_integral_v<T>) {
+    const int64_t sum = *y, whole = sum / count;
+    *y = static_cast<T>(whole - (sum % count < 0));
+  } else {
+    *y = *y / static_cast<T>(count);
+  }
+}
+constexpr MeanFn kMean[kNumDTypes] = {Mean<float>,   Mean<double>,  Mean<F16>,     Mean<BF16>,
+                                      Mean<int8_t>,  Mean<uint8_t>, Mean<int16_t>, Mean<int32_t>,
+                                      Mean<int64_t>, nullptr};
+
 }  // namespace
 
 ReduceFn FindReduce(DType dtype) { return kReduce[static_cast<int>(dtype)]; }
 
-Status ScatterNdReduce(const SliceIndexParams& p, DType dtype, ScatterReduction reduction,
-                       const void* updates, void* dst) {
-  OPSNN_RETURN_IF_ERROR(CheckTuples(p));
-  const ReduceFn reduce = FindReduce(dtype);
-  for (int64_t t = 0; t < p.batches * p.tuples; ++t) {
-    reduce(reduction, static_cast<const char*>(updates) + t * p.slice_bytes,
-           static_cast<char*>(dst) + SliceOffset(p, t), p.slice_bytes);
-  }
-  return OkStatus();
-}
+MeanFn FindMean(DType dtype) { return kMean[static_cast<int>(dtype)]; }
 
 }  // namespace opsnn::kernels

@@ -9,6 +9,9 @@ namespace opsnn::kernels {
 // Merges `bytes` of elements; null for bool.
 using ReduceFn = void (*)(ScatterReduction, const void* update, void* at, int64_t bytes);
 ReduceFn FindReduce(DType dtype);
+// Divides one element by a count; null for bool.
+using MeanFn = void (*)(void* at, int64_t count);
+MeanFn FindMean(DType dtype);
 
 }  // namespace opsnn::kernels
 

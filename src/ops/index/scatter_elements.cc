@@ -49,18 +49,27 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   p.dst_dims = x.dims;
   p.index_dims = indices.dims;
   p.indices = {nullptr, indices.dtype == DType::kS64, NumElements(indices.dims)};
-  const auto run = [p, bytes = static_cast<size_t>(NumElements(x.dims)) * SizeOf(x.dtype),
+  const op::Attrs& attrs = op::AttrsOf(c.attrs);
+  p.mean = attrs.String("reduction", "none") == "mean";
+  p.include_self = attrs.Int("include_self", 1) != 0;
+  const size_t counts =
+      p.mean || !p.include_self ? static_cast<size_t>(NumElements(x.dims)) * sizeof(int32_t) : 0;
+  const auto run = [p, counts, bytes = static_cast<size_t>(NumElements(x.dims)) * SizeOf(x.dtype),
                     reduction = FindReduction(op::AttrsOf(c.attrs))](const op::RunArgs& args) {
     kernels::ScatterElementsParams q = p;
     q.indices.data = args.inputs[1];
     q.updates = args.inputs[2];
     q.dst = args.outputs[0];
+    if (counts > 0) {
+      q.counts = static_cast<int32_t*>(args.workspace);
+      std::memset(q.counts, 0, counts);
+    }
     OPSNN_RETURN_IF_ERROR(
         kernels::CheckIndices(q.indices, q.dst_dims[q.axis]).WithContext("ScatterElements: indices"));
     if (args.inputs[0] != q.dst && bytes > 0) std::memcpy(q.dst, args.inputs[0], bytes);
     return kernels::ScatterElements(q, reduction);
   };
-  return Staged(c, MakeKernel("elements", run));
+  return Staged(c, MakeKernel("elements", run, counts));
 }
 
 }  // namespace

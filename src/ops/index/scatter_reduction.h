@@ -13,10 +13,11 @@ namespace opsnn::ops {
 // nullopt: the updates replace what is there.
 inline std::optional<kernels::ScatterReduction> FindReduction(const op::Attrs& attrs) {
   const std::string name = attrs.String("reduction", "none");
-  if (name == "add") return kernels::ScatterReduction::kAdd;
+  if (name == "add" || name == "mean") return kernels::ScatterReduction::kAdd;
   if (name == "mul") return kernels::ScatterReduction::kMul;
   if (name == "max") return kernels::ScatterReduction::kMax;
   if (name == "min") return kernels::ScatterReduction::kMin;
+  if (name == "div") return kernels::ScatterReduction::kDiv;
   return std::nullopt;
 }
 
