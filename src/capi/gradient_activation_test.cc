@@ -41,7 +41,7 @@ const std::vector<Activation>& Activations() {
        {{"alpha", 0.75}, {"scale", 1.5}, {"inputScale", 0.5}, {"isResult", 1}},
        true},
       {"aclnnFastGeluBackward", "self", "gradInput", FastGelu},
-      {"aclnnGeluBackward", "self", "gradInput", GeluErf},
+      {"aclnnGeluBackward", "self", "gradInput", GeluTanh},
       {"aclnnGeluBackwardV2", "self", "gradInput", GeluErf, {}, false, "gradOutput", -4, 4, "none"},
       {"aclnnGeluBackwardV2", "self", "gradInput", GeluTanh, {}, false, "gradOutput", -4, 4, "tanh"},
       {"aclnnHardshrinkBackward",

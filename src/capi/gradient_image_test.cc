@@ -215,13 +215,16 @@ TEST_F(GradientTest, Convolution) {
     Gradient g("aclnnConvolutionBackward", rng_);
     g.Input("input", g.Random(image)).Input("weight", g.Random(weight)).Input("bias", g.Random({4}));
     g.Pass("input").Pass("weight").Upstream("gradOutput", y).Ints("biasSizes", {4});
-    g.Ints("stride", {c.stride, c.stride}).Ints("padding", {c.pad, c.pad}).Ints("dilation", {c.dilation, c.dilation});
-    g.Number("transposed", c.transposed).Ints("outputPadding", {0, 0}).Number("groups", static_cast<double>(c.groups));
+    g.Ints("stride", {c.stride, c.stride})
+        .Ints("padding", {c.pad, c.pad})
+        .Ints("dilation", {c.dilation, c.dilation});
+    g.Number("transposed", c.transposed)
+        .Ints("outputPadding", {0, 0})
+        .Number("groups", static_cast<double>(c.groups));
     g.Bools("outputMask", {1, 1, 1});
     g.Gives("gradInput", "input").Gives("gradWeight", "weight").Gives("gradBias", "bias");
-    g.Check(
-        [&](const Arrays& in) { return Convolve(c, in.at("input"), in.at("weight"), in.at("bias"), y); },
-        stream_);
+    g.Check([&](const Arrays& in) { return Convolve(c, in.at("input"), in.at("weight"), in.at("bias"), y); },
+            stream_);
   }
 }
 

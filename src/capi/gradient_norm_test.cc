@@ -57,9 +57,7 @@ TEST_F(GradientTest, LayerNorm) {
   g.Ints("normalizedShape", {4}).Bools("outputMask", {1, 1, 1}).Upstream("gradOut", dims);
   g.Gives("gradInputOut", "input").Gives("gradWeightOut", "weight").Gives("gradBiasOut", "bias");
   g.Check(
-      [](const Arrays& in) {
-        return Normalised(in.at("input").v, 4, true, in.at("weight"), &in.at("bias"));
-      },
+      [](const Arrays& in) { return Normalised(in.at("input").v, 4, true, in.at("weight"), &in.at("bias")); },
       stream_);
 }
 
@@ -69,7 +67,8 @@ TEST_F(GradientTest, RmsNorm) {
   g.Input("x", g.Random(dims)).Input("gamma", g.Random({4})).Pass("x").Pass("gamma");
   g.Tensor("rstd", {{3, 2}, StatisticsOf(Rows(g.inputs().at("x").v, 4), false).rstd}).Upstream("dy", dims);
   g.Gives("dxOut", "x").Gives("dgammaOut", "gamma");
-  g.Check([](const Arrays& in) { return Normalised(in.at("x").v, 4, false, in.at("gamma"), nullptr); }, stream_);
+  g.Check([](const Arrays& in) { return Normalised(in.at("x").v, 4, false, in.at("gamma"), nullptr); },
+          stream_);
 }
 
 // Both add something to x first; AddLayerNorm also gives the sum itself.
@@ -108,8 +107,7 @@ TEST_F(GradientTest, SumsAndNorm) {
 // (N, C, S) images: the values of each channel.
 std::vector<std::vector<double>> Channels(const Array& x) {
   std::vector<std::vector<double>> v(static_cast<size_t>(x.dims[1]));
-  for (int64_t i = 0; i < x.size(); ++i)
-    v[static_cast<size_t>(i / x.dims[2] % x.dims[1])].push_back(x[i]);
+  for (int64_t i = 0; i < x.size(); ++i) v[static_cast<size_t>(i / x.dims[2] % x.dims[1])].push_back(x[i]);
   return v;
 }
 
@@ -153,7 +151,9 @@ TEST_F(GradientTest, BatchNormInParts) {
   const int64_t c = 3;
   const Dims dims = {2, c, 4};
   Gradient reduce("aclnnBatchNormReduceBackward", rng_);
-  reduce.Input("input", reduce.Random(dims)).Input("weight", reduce.Random({c})).Input("bias", reduce.Random({c}));
+  reduce.Input("input", reduce.Random(dims))
+      .Input("weight", reduce.Random({c}))
+      .Input("bias", reduce.Random({c}));
   const Array x = reduce.inputs().at("input"), weight = reduce.inputs().at("weight");
   const Statistics s = StatisticsOf(Channels(x), true);
   const auto forward = [&](const Arrays& in) {
@@ -163,7 +163,10 @@ TEST_F(GradientTest, BatchNormInParts) {
   reduce.Pass("input").Pass("weight").Upstream("gradOut", dims);
   reduce.Tensor("mean", {{c}, s.mean}).Tensor("invstd", {{c}, s.rstd});
   reduce.Number("inputG", 1).Number("weightG", 1).Number("biasG", 1);
-  reduce.Ignored("sumDy", {c}).Ignored("sumDyXmu", {c}).Gives("gradWeight", "weight").Gives("gradBias", "bias");
+  reduce.Ignored("sumDy", {c})
+      .Ignored("sumDyXmu", {c})
+      .Gives("gradWeight", "weight")
+      .Gives("gradBias", "bias");
   reduce.Check(forward, stream_);
 
   Gradient element("aclnnBatchNormElemtBackward", rng_);
@@ -262,8 +265,9 @@ TEST_F(GradientTest, LstmCell) {
       stream_);
 
   // The forward gives what was handed on here.
-  ApiTensor gates(DType::kF32, {batch, 4 * size}), zero(DType::kF32, {batch, 4 * size}), cx(DType::kF32, {batch, size}),
-      h(DType::kF32, {batch, size}), c(DType::kF32, {batch, size}), kept(DType::kF32, {batch, 4 * size});
+  ApiTensor gates(DType::kF32, {batch, 4 * size}), zero(DType::kF32, {batch, 4 * size}),
+      cx(DType::kF32, {batch, size}), h(DType::kF32, {batch, size}), c(DType::kF32, {batch, size}),
+      kept(DType::kF32, {batch, 4 * size});
   gates.Set(g.inputs().at("gates").v), cx.Set(g.inputs().at("cx").v);
   zero.Set(std::vector<double>(static_cast<size_t>(4 * batch * size), 0));
   const OpsnnFunction* f = opsnn_aclnn_find("aclnnThnnFusedLstmCell");

@@ -1,5 +1,5 @@
-// aclnnRotaryPositionEmbedding and aclnnFusedInferAttentionScoreV2, put together from programs, products and
-// views.
+// aclnnRotaryPositionEmbedding, aclnnFusedInferAttentionScoreV2 and aclnnFlashAttentionScore, put together
+// from programs, products and views.
 #include <algorithm>
 #include <limits>
 
@@ -84,15 +84,16 @@ struct Heads {
 // q, k, v or the result under (B, N, S, D), as the layout says.
 Result<Operand> AsHeads(const Call& call, const Operand& o, const std::string& layout, int64_t heads) {
   const Dims &d = o.desc.dims, s = StridesOf(o.desc);
-  const int rank = layout == "BSH" ? 3 : 4;
+  const bool flat = layout == "BSH" || layout == "SBH";
+  const int rank = flat ? 3 : 4, batch = layout == "SBH" ? 1 : 0, time = 1 - batch;
   OPSNN_RETURN_IF_ERROR(RequireRank(call, o, rank, rank));
-  if (layout == "BSH") {
+  if (flat) {
     if (d[2] % heads != 0) {
       return InvalidArgument("%s: %s has shape %s; allowed: a last dim that the %lld heads divide",
                              call.function().api, NameOf(call, o).c_str(), ToString(d).c_str(), ll{heads});
     }
     const int64_t size = d[2] / heads;
-    return WithView(o, {d[0], heads, d[1], size}, {s[0], size * s[2], s[1], s[2]});
+    return WithView(o, {d[batch], heads, d[time], size}, {s[batch], size * s[2], s[time], s[2]});
   }
   const Operand view = layout == "BSND" ? Permuted(o, {0, 2, 1, 3}) : o;
   if (view.desc.dims[1] == heads) return view;
@@ -128,12 +129,10 @@ Result<std::vector<int64_t>> Lengths(const Call& call, const char* param, int64_
   return v;
 }
 
-// 1 where a key is out of reach: by length, and by the band that sparseMode, preTokens and nextTokens name.
+// 1 where a key is out of reach: by length, and by the band that the mode, preTokens and nextTokens name.
 // Absent where every key is in reach.
-Result<Operand> OutOfReach(const Call& call, int64_t b, int64_t s1, int64_t s2) {
-  OPSNN_ASSIGN_OR_RETURN(const auto keys, Lengths(call, "actualSeqLengthsKvOptional", b, s2));
-  OPSNN_ASSIGN_OR_RETURN(const auto queries, Lengths(call, "actualSeqLengthsOptional", b, s1));
-  const int64_t mode = s1 == 1 ? 0 : call.Int("sparseMode");
+Result<Operand> OutOfBand(const Call& call, int64_t b, int64_t s1, int64_t s2, int64_t mode,
+                          const std::vector<int64_t>& keys, const std::vector<int64_t>& queries) {
   const bool banded = mode >= 2;
   const bool short_keys = std::any_of(keys.begin(), keys.end(), [s2](int64_t n) { return n < s2; });
   if (!banded && !short_keys) return Operand{};
@@ -155,6 +154,12 @@ Result<Operand> OutOfReach(const Call& call, int64_t b, int64_t s1, int64_t s2) 
     }
   }
   return Constant(mask);
+}
+
+Result<Operand> OutOfReach(const Call& call, int64_t b, int64_t s1, int64_t s2) {
+  OPSNN_ASSIGN_OR_RETURN(const auto keys, Lengths(call, "actualSeqLengthsKvOptional", b, s2));
+  OPSNN_ASSIGN_OR_RETURN(const auto queries, Lengths(call, "actualSeqLengthsOptional", b, s1));
+  return OutOfBand(call, b, s1, s2, s1 == 1 ? 0 : call.Int("sparseMode"), keys, queries);
 }
 
 // attenMaskOptional as (B or 1, 1, 1, S1 or 1, S2), the surplus of padded sizes cut off.
@@ -201,9 +206,11 @@ Result<Operand> Shift(const Call& call, const Heads& q, int64_t kv_heads, int64_
   return Grouped(p, kv_heads);
 }
 
-// scale * scores (+ shift), masked, as probabilities; rows without a key in reach are 0. Also the logarithm
-// of the sum of exponentials where it is wanted.
-Program Probabilities(double scale, bool shift, int masks, bool lse) {
+// What of the softmax is wanted besides the probabilities, per row.
+enum class Saved : uint8_t { kNothing, kLogSum, kMaxAndSum };
+
+// scale * scores (+ shift), masked, as probabilities; rows without a key in reach are 0.
+Program Probabilities(double scale, bool shift, int masks, Saved saved) {
   ProgramBuilder b;
   const SlotId scores = b.Input();
   const SlotId shift_in = shift ? b.Input() : kNoSlot;
@@ -225,7 +232,8 @@ Program Probabilities(double scale, bool shift, int masks, bool lse) {
   // A sum of no exponentials stays above 0, so that such rows give 0 and not NaN.
   const SlotId floor = b.Const(double{std::numeric_limits<float>::min()}, ComputeType::kF32, true);
   b.Output(b.Binary(StageOp::kDiv, e, b.Binary(StageOp::kMax, sum, floor)));
-  if (lse) b.Output(b.Binary(StageOp::kAdd, b.Unary(StageOp::kLog, sum), max));
+  if (saved == Saved::kLogSum) b.Output(b.Binary(StageOp::kAdd, b.Unary(StageOp::kLog, sum), max));
+  if (saved == Saved::kMaxAndSum) b.Output(max), b.Output(sum);
   return std::move(b).Build();
 }
 
@@ -240,7 +248,9 @@ Operand Batches(Operand o, int64_t from, int64_t count) {
 }
 
 struct Attention {
-  Operand q, shift, mask, reach, y, lse;  // (B, kv heads, group, S1, ...)
+  Operand q, shift, mask, reach, y;  // (B, kv heads, group, S1, ...)
+  Saved saved = Saved::kNothing;
+  std::vector<Operand> rows;  // for what is saved
   double scale;
   int64_t kv_heads;
 };
@@ -271,9 +281,9 @@ Status AddSteps(const Attention& a, const Operand& k, const Operand& v, int64_t 
   for (const Operand* m : {&a.mask, &a.reach}) {
     if (m->given()) inputs.push_back(Batches(*m, from, count)), ++masks;
   }
-  if (a.lse.given()) outputs.push_back(Batches(a.lse, from, count));
-  out->first.push_back(ProgramCall(Probabilities(a.scale, a.shift.given(), masks, a.lse.given()),
-                                   std::move(inputs), std::move(outputs), 1));
+  for (const Operand& o : a.rows) outputs.push_back(Batches(o, from, count));
+  out->first.push_back(ProgramCall(Probabilities(a.scale, a.shift.given(), masks, a.saved), std::move(inputs),
+                                   std::move(outputs), 1));
   OpCall sum;
   sum.op = op::FindOperator("MatMul");
   sum.inputs = {scores, WithDType(values, DType::kF32)};
@@ -374,7 +384,8 @@ Status Adapt_FusedInferAttentionScore(const Call& call, OpCall& out) {
   if (call.Int("softmaxLseFlag") != 0) {
     if (!lse.given()) return Errorf(Code::kNull, "%s: softmaxLse is null; softmaxLseFlag asks for it", api);
     OPSNN_RETURN_IF_ERROR(RequireShape(call, lse, {h.b, h.n, h.s, 1}, "(B, N, S, 1)"));
-    a.lse = Grouped(lse, kv_heads);
+    a.saved = Saved::kLogSum;
+    a.rows = {Grouped(lse, kv_heads)};
   }
   if (longest == 0) {  // nothing to attend to
     out.op = op::FindOperator("Identity");
@@ -389,10 +400,76 @@ Status Adapt_FusedInferAttentionScore(const Call& call, OpCall& out) {
   // The last of the steps stands for the call itself.
   OpCall last = std::move(out.first.back());
   out.first.pop_back();
-  out.op = last.op;
-  out.inputs = std::move(last.inputs);
-  out.outputs = std::move(last.outputs);
-  out.converts_output = last.converts_output;
+  Take(std::move(last), &out);
+  return OkStatus();
+}
+
+// The attention of training: softmaxMaxOut and softmaxSumOut keep eight copies of each row's value.
+Status Adapt_FlashAttention(const Call& call, OpCall& out) {
+  const char* api = call.function().api;
+  for (const char* p : {"realShiftOptional", "dropMaskOptional", "paddingMaskOptional", "prefixOptional"}) {
+    if (!call.Given(p)) continue;
+    return Errorf(Code::kNotImplemented, "%s: %s is given; shifts, dropout and prefixes are not implemented",
+                  api, p);
+  }
+  if (call.Double("keepProb") != 1)
+    return BadValue(call, "keepProb", StrFormat("%g", call.Double("keepProb")),
+                    "1, as there is no dropMaskOptional");
+  const std::string layout = static_cast<const char*>(call.arguments()[call.Index("inputLayout")].raw.p);
+  if (layout != "BSH" && layout != "SBH" && layout != "BSND" && layout != "BNSD")
+    return BadValue(call, "inputLayout", layout, "BSH, SBH, BSND, BNSD");
+  const int64_t heads = call.Int("headNum"), mode = call.Int("sparseMode");
+  if (heads < 1) return BadValue(call, "headNum", std::to_string(heads), "1 or more");
+  if (mode < 0 || mode > 4) return BadValue(call, "sparseMode", std::to_string(mode), "0 to 4");
+  const Operand query = Arg(call, "query"), result = Arg(call, "attentionOutOut");
+  const Operand key = Arg(call, "key"), value = Arg(call, "value");
+  for (const Operand* o : {&key, &value, &result})
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, query.desc.dtype, "query"));
+  OPSNN_ASSIGN_OR_RETURN(const Operand q, AsHeads(call, query, layout, heads));
+  OPSNN_ASSIGN_OR_RETURN(const Operand y, AsHeads(call, result, layout, heads));
+  const Heads h = {q.desc.dims[0], heads, q.desc.dims[2], q.desc.dims[3]};
+  // Keys have heads of the queries' size, fewer of them where several queries share one.
+  const bool flat = layout == "BSH" || layout == "SBH";
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, key, query.desc.dims.rank(), query.desc.dims.rank()));
+  const int64_t kv_heads = flat               ? (h.d == 0 ? 0 : key.desc.dims[2] / h.d)
+                           : layout == "BSND" ? key.desc.dims[2]
+                                              : key.desc.dims[1];
+  if (kv_heads < 1 || heads % kv_heads != 0) {
+    return InvalidArgument("%s: key has shape %s; allowed: a number of heads that divides the %lld of query",
+                           api, ToString(key.desc.dims).c_str(), ll{heads});
+  }
+  OPSNN_ASSIGN_OR_RETURN(const Operand k, AsHeads(call, key, layout, kv_heads));
+  OPSNN_ASSIGN_OR_RETURN(const Operand v, AsHeads(call, value, layout, kv_heads));
+  const int64_t s2 = k.desc.dims[2];
+  if (!(k.desc.dims == Dims{h.b, kv_heads, s2, h.d}) || v.desc.dims[0] != h.b || v.desc.dims[2] != s2) {
+    return InvalidArgument(
+        "%s: key and value have shapes %s and %s as (B, N, S, D); allowed: those of query %s", api,
+        ToString(k.desc.dims).c_str(), ToString(v.desc.dims).c_str(), ToString(q.desc.dims).c_str());
+  }
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, {h.b, h.n, h.s, v.desc.dims[3]}, "as (B, N, S, D)"));
+  if (s2 == 0) return BadValue(call, "key", "empty", "one key or more");
+  Attention a;
+  a.scale = call.Double("scaleValue");
+  a.kv_heads = kv_heads;
+  a.q = Grouped(q, kv_heads);
+  a.y = Grouped(y, kv_heads);
+  OPSNN_ASSIGN_OR_RETURN(a.mask, GivenMask(call, h.b, h.s, s2));
+  OPSNN_ASSIGN_OR_RETURN(a.reach, OutOfBand(call, h.b, h.s, s2, h.s == 1 ? 0 : mode, {}, {}));
+  a.saved = Saved::kMaxAndSum;
+  constexpr int64_t kCopies = 8;
+  std::vector<std::pair<Operand, Operand>> copies;
+  for (const char* p : {"softmaxMaxOut", "softmaxSumOut"}) {
+    const Operand o = Arg(call, p), row = out.Temp(DType::kF32, {h.b, h.n, h.s, 1});
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, o, {h.b, h.n, h.s, kCopies}, "(B, N, S, 8)"));
+    a.rows.push_back(Grouped(row, kv_heads));
+    copies.emplace_back(row, o);
+  }
+  OPSNN_RETURN_IF_ERROR(AddSteps(a, k, v, 0, h.b, &out));
+  for (const auto& [row, o] : copies)
+    out.first.push_back(CallOf("Identity", {BroadcastView(row, o.desc.dims)}, {o}));
+  OpCall last = std::move(out.first.back());
+  out.first.pop_back();
+  Take(std::move(last), &out);
   return OkStatus();
 }
 

@@ -88,10 +88,10 @@ TEST_F(Sampling, TopKTopPSample) {
   std::vector<double> all;
   for (int r = 0; r < 4; ++r) all.insert(all.end(), row.begin(), row.end());
   x.Set(all);
-  k.Set({3, 0, 2000, 2});       // three; all; all; two
-  p.Set({1, 0.75, 1, 0.25});    // all; those in front of which at most 0.75 lies; all; the first
+  k.Set({3, 0, 2000, 2});     // three; all; all; two
+  p.Set({1, 0.75, 1, 0.25});  // all; those in front of which at most 0.75 lies; all; the first
   std::vector<double> ones(32, 1);
-  ones[24] = 8;                 // the first of the last row, in falling order
+  ones[24] = 8;  // the first of the last row, in falling order
   q.Set(ones);
   ASSERT_EQ(CALL(aclnnTopKTopPSample, x, k, p, q, 1e-8, true, 4, index, kept), 0) << aclGetRecentErrMsg();
   EXPECT_EQ(index.Get(), (std::vector<double>{3, 3, 3, 3}));
@@ -235,7 +235,8 @@ TEST_F(Sampling, MultilabelMargin) {
     }
     std::vector<double> tolerance;
     for (double v : want)
-      tolerance.push_back(std::abs(v) * (testing::Epsilon(t) + static_cast<double>(classes * classes + rows) * 0x1p-24));
+      tolerance.push_back(std::abs(v) *
+                          (testing::Epsilon(t) + static_cast<double>(classes * classes + rows) * 0x1p-24));
     EXPECT_EQ(Compare(y.Get(), want, tolerance), "");
     EXPECT_EQ(flags.Get(), want_flags);
     ExpectGuards({&x, &y, &flags});
@@ -265,8 +266,8 @@ TEST_F(Sampling, SplitCrossEntropy) {
     RandomTensor& x = side == 0 ? left : right;
     ApiTensor p(DType::kF32, {rows}), s(DType::kF32, {rows}), e(DType::kF32, {rows, half}),
         offset(DType::kS32, {rows}), mask(DType::kS32, {rows});
-    ASSERT_EQ(CALL(aclnnCrossEntropySumExpAndIndexLogit, x, target, highest, side * half, (side + 1) * half, p, s,
-                   e, offset, mask),
+    ASSERT_EQ(CALL(aclnnCrossEntropySumExpAndIndexLogit, x, target, highest, side * half, (side + 1) * half,
+                   p, s, e, offset, mask),
               0)
         << aclGetRecentErrMsg();
     for (int64_t r = 0; r < rows; ++r) {
@@ -277,23 +278,28 @@ TEST_F(Sampling, SplitCrossEntropy) {
       predicted[i] += p.Get()[i], sums[i] += s.Get()[i];
     }
   }
-  ApiTensor p(DType::kF32, {rows}), s(DType::kF32, {rows}), y(DType::kF32, {rows}), soft(DType::kF32, {rows, half});
+  ApiTensor p(DType::kF32, {rows}), s(DType::kF32, {rows}), y(DType::kF32, {rows}),
+      soft(DType::kF32, {rows, half});
   p.Set(predicted), s.Set(sums);
-  ASSERT_EQ(CALL(aclnnFusedCrossEntropyLossWithMaxSum, highest, s, p, 0.0F, nullptr, nullptr, left, y, soft), 0)
+  ASSERT_EQ(CALL(aclnnFusedCrossEntropyLossWithMaxSum, highest, s, p, 0.0F, nullptr, nullptr, left, y, soft),
+            0)
       << aclGetRecentErrMsg();
   for (int64_t r = 0; r < rows; ++r) {
     const auto i = static_cast<size_t>(r);
     double sum = 0;
-    for (int64_t c = 0; c < half; ++c) sum += std::exp(left({r, c}) - most[i]) + std::exp(right({r, c}) - most[i]);
+    for (int64_t c = 0; c < half; ++c)
+      sum += std::exp(left({r, c}) - most[i]) + std::exp(right({r, c}) - most[i]);
     const auto label = static_cast<int64_t>(labels[i]);
     const double logit = label < half ? left({r, label}) : right({r, label - half});
     const double tolerance = 64 * 0x1p-24 * (1 + std::abs(logit - most[i]));
     EXPECT_NEAR(y.Get()[i], std::log(sum) - (logit - most[i]), tolerance);
     for (int64_t c = 0; c < half; ++c)
-      EXPECT_NEAR(soft.Get()[static_cast<size_t>(r * half + c)], std::exp(left({r, c}) - most[i]) / sum, tolerance);
+      EXPECT_NEAR(soft.Get()[static_cast<size_t>(r * half + c)], std::exp(left({r, c}) - most[i]) / sum,
+                  tolerance);
   }
-  ExpectRefused(CALL(aclnnFusedCrossEntropyLossWithMaxSum, highest, s, p, 0.5F, nullptr, nullptr, left, y, soft),
-                161002, {"labelSmoothing is 0.5"});
+  ExpectRefused(
+      CALL(aclnnFusedCrossEntropyLossWithMaxSum, highest, s, p, 0.5F, nullptr, nullptr, left, y, soft),
+      161002, {"labelSmoothing is 0.5"});
 }
 
 }  // namespace
