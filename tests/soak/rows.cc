@@ -71,6 +71,16 @@ const std::vector<Row>& Rows() {
       {"aclnnTril", "x:a,b i:0 X:a,b"},
       {"aclnnConstantPadNd", "x:a,7 v:1,2 s:0.5 X:a,10"},
       {"aclnnRoll", "x:a,b v:3 v:1 X:a,b"},
+      {"aclnnEmbedding", "x:a,b l:c<a X:c,b"},
+      {"aclnnEmbeddingBag", "x:a,b l:c<a l:1<1 i:0 i:1 i:0 n i:0 i:-1 X:1,b L:c L:1 L:1"},
+      {"aclnnGather", "x:a,b i:1 l:a,c<b X:a,c"},
+      {"aclnnScatterReduce", "x:a,b i:1 l:a,c<b x:a,c i:1 i:1 X:a,b"},
+      {"aclnnScatterReduce", "f:a,b i:0 l:c,b<a f:c,b i:5 i:0 F:a,b"},
+      {"aclnnMedianDim", "x:a,b i:1 i:0 X:a L:a"},
+      {"aclnnNonzero", "x:a L:a,1", 1, 2},
+      {"aclnnInverse", "f:a,b,b F:a,b,b"},
+      {"aclnnMultilabelMarginLoss", "x:a,b l:a,b<b i:0 X:a X:a,b"},
+      {"aclnnThnnFusedLstmCell", "x:a,4b x:a,4b x:a,b n n X:a,b X:a,b X:a,4b"},
   };
   return rows;
 }

@@ -200,6 +200,38 @@ Status Adapt_ApplyFusedEmaAdam(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+// AdamW with 8-bit moments: places in tables, scaled by the largest of their block.
+Status Adapt_ApplyAdamWQuant(const Call& call, OpCall& out) {
+  const Operand var = Arg(call, "varRef"), grad = Arg(call, "grad"), step = Arg(call, "step");
+  OPSNN_RETURN_IF_ERROR(RequireLike(call, grad, var));
+  const int64_t n = NumElements(var.desc.dims), block = call.Int("blockSize");
+  if (block != 256) return BadValue(call, "blockSize", std::to_string(block), "256");
+  OPSNN_RETURN_IF_ERROR(RequireOne(call, step));
+  std::vector<Operand> inputs = {WithDType(var, DType::kF32), WithDType(grad, DType::kF32)};
+  const Dims flat = {n}, blocks = {(n + block - 1) / block}, table = {block};
+  for (const char* name : {"mRef", "vRef"}) {
+    inputs.push_back(Arg(call, name));
+    OPSNN_RETURN_IF_ERROR(RequireSameShape(call, inputs.back(), var));
+  }
+  for (const char* name : {"qmapM", "qmapV"}) {
+    inputs.push_back(Arg(call, name));
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, inputs.back(), table, "the values that moments take"));
+  }
+  for (const char* name : {"absmaxMRef", "absmaxVRef"}) {
+    inputs.push_back(Arg(call, name));
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, inputs.back(), blocks, "one value per block of 256"));
+  }
+  std::vector<Operand> outputs = {inputs[0], inputs[2], inputs[3], inputs[6], inputs[7]};
+  inputs.push_back(WithView(step, {1}, {1}));
+  Take(CallOf("AdamWQuant", std::move(inputs), std::move(outputs)), &out);
+  const std::pair<const char*, const char*> kNumbers[] = {{"lr", "lr"},       {"beta1", "beta1"},
+                                                          {"beta2", "beta2"}, {"decay", "weightDecay"},
+                                                          {"eps", "eps"},     {"scale", "gnormScale"}};
+  for (const auto& [attr, param] : kNumbers) out.attrs.Set(attr, call.Double(param));
+  out.attrs.Set("block", block);
+  return OkStatus();
+}
+
 // m and v stay as they are: the function gives only the step of var that follows from them.
 Status Adapt_ApplyAdam(const Call& call, OpCall& out) {
   const Operand var = Arg(call, "varRef");

@@ -76,6 +76,36 @@ Status Adapt_AdvanceStep(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+// The same where a small model proposes tokens behind the sampled one.
+Status Adapt_AdvanceStepSpec(const Call& call, OpCall& out) {
+  const int64_t seqs = call.Int("numSeqs"), block = call.Int("blockSize");
+  if (seqs < 1) return BadValue(call, "numSeqs", std::to_string(seqs), "1 and above");
+  if (call.Int("numQueries") != seqs)
+    return BadValue(call, "numQueries", std::to_string(call.Int("numQueries")), "numSeqs");
+  if (block < 1) return BadValue(call, "blockSize", std::to_string(block), "1 and above");
+  const Operand sampled = Arg(call, "sampledTokenIds"), blocks = Arg(call, "blockTables");
+  const Operand proposed = Arg(call, "specToken"), accepted = Arg(call, "acceptedNum");
+  for (const Operand* o : {&sampled, &blocks, &proposed}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 2, 2));
+  const int64_t each = proposed.desc.dims[1] + 1;
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, proposed, {seqs, each - 1}, "one row per sequence"));
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, sampled, {seqs, each}, "one token more than specToken"));
+  OPSNN_RETURN_IF_ERROR(
+      RequireShape(call, blocks, {seqs, blocks.desc.dims[1]}, "one row of blocks per sequence"));
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, accepted, {seqs}, "one count per sequence"));
+  std::vector<Operand> outputs;
+  for (const char* name : {"inputTokens", "inputPositions", "seqLens", "slotMapping"}) {
+    Operand o = Arg(call, name);
+    if (NumElements(o.desc.dims) != seqs * each || !o.desc.IsContiguous()) {
+      return InvalidArgument("%s: %s has shape %s; allowed: %lld elements, dense", call.function().api, name,
+                             ToString(o.desc.dims).c_str(), static_cast<long long>(seqs * each));
+    }
+    outputs.push_back(Reshaped(o, {seqs * each}));
+  }
+  Take(CallOf("AdvanceStepSpec", {sampled, outputs[1], blocks, proposed, accepted}, outputs), &out);
+  out.attrs.Set("block_size", block);
+  return OkStatus();
+}
+
 Status Adapt_DeformableAttention(const Call& call, OpCall& out) {
   const bool gradient = call.function().Find("gradOutput") >= 0;
   std::vector<Operand> inputs, outputs;

@@ -6,7 +6,9 @@
 #include <numeric>
 
 #include "aclnnop/aclnn_advance_step.h"
+#include "aclnnop/aclnn_advance_step_v2.h"
 #include "aclnnop/aclnn_apply_adam.h"
+#include "aclnnop/aclnn_apply_adam_w_quant.h"
 #include "aclnnop/aclnn_apply_top_k_top_p.h"
 #include "aclnnop/aclnn_cross_entropy_sum_exp_and_index_logit.h"
 #include "aclnnop/aclnn_dropout.h"
@@ -125,6 +127,19 @@ TEST_F(Sampling, AdvanceStepAndSleep) {
   ExpectRefused(CALL(aclnnAdvanceStep, tokens, sampled, positions, lengths, slots, blocks, 3, 2, 2), 161002,
                 {"seqLens", "is 8"});
   EXPECT_EQ(lengths.Get(), (std::vector<double>{6, 8, 2}));
+  // Two tokens are proposed to each of two sequences; the first accepted one of them.
+  ApiTensor ids(DType::kS64, {2, 3}), drafts(DType::kS64, {2, 2}), accepted(DType::kS64, {2}),
+      all(DType::kS64, {2, 3}), places(DType::kS64, {6}), sizes(DType::kS64, {6}), slot(DType::kS64, {6}),
+      table(DType::kS64, {2, 3});
+  ids.Set({5, 6, -1, 7, -1, -1}), drafts.Set({1, 2, 3, 4}), accepted.Set({1, 0}), all.Set({0, 0, 0, 0, 0, 0});
+  places.Set({0, 1, 2, 3, 4, 5}), sizes.Set({0, 0, 0, 0, 0, 0}), slot.Set({0, 0, 0, 0, 0, 0});
+  table.Set({10, 11, 12, 20, 21, 22});
+  ASSERT_EQ(CALL(aclnnAdvanceStepV2, all, ids, places, sizes, slot, table, drafts, accepted, 2, 2, 4), 0)
+      << aclGetRecentErrMsg();
+  EXPECT_EQ(all.Get(), (std::vector<double>{6, 1, 2, 7, 3, 4}));
+  EXPECT_EQ(places.Get(), (std::vector<double>{2, 3, 4, 4, 5, 6}));
+  EXPECT_EQ(sizes.Get(), (std::vector<double>{3, 4, 5, 5, 6, 7}));
+  EXPECT_EQ(slot.Get(), (std::vector<double>{42, 43, 44, 84, 85, 86}));
   ASSERT_EQ(CALL(aclnnSleep, ApiInts({1000})), 0) << aclGetRecentErrMsg();
   ExpectRefused(CALL(aclnnSleep, ApiInts({-1})), 161002, {"cycles is -1"});
 }
@@ -197,6 +212,56 @@ TEST_F(Sampling, ApplyAdam) {
     EXPECT_EQ(Compare(var.Get(), want, tolerance), "");
     ExpectGuards({&var, &m, &v, &grad});
   }
+}
+
+TEST_F(Sampling, ApplyAdamWQuant) {
+  const int64_t n = 300;
+  RandomTensor var(DType::kF32, {n}, rng_), grad(DType::kF32, {n}, rng_);
+  ApiTensor m(DType::kU8, {n}), v(DType::kU8, {n}), map_m(DType::kF32, {256}), map_v(DType::kF32, {256}),
+      max_m(DType::kF32, {2}), max_v(DType::kF32, {2}), step(DType::kS64, {1});
+  std::vector<double> signed_map, unsigned_map, places_m, places_v;
+  for (int i = 0; i < 256; ++i) signed_map.push_back((i - 128) / 128.0), unsigned_map.push_back(i / 256.0);
+  for (int64_t i = 0; i < n; ++i) {
+    places_m.push_back(static_cast<double>(rng_.Int(0, 255)));
+    places_v.push_back(static_cast<double>(rng_.Int(1, 255)));
+  }
+  m.Set(places_m), v.Set(places_v), map_m.Set(signed_map), map_v.Set(unsigned_map);
+  max_m.Set({0.5, 2}), max_v.Set({1, 0.25}), step.Set({3});
+  ASSERT_EQ(CALL(aclnnApplyAdamWQuant, var, grad, m, v, map_m, map_v, max_m, max_v, step, 0.125, 0.5, 0.75,
+                 0.25, 0.0625, 0.5, nullptr, 256),
+            0)
+      << aclGetRecentErrMsg();
+  std::vector<double> want, tolerance, next_m, next_v, most_m = {0, 0}, most_v = {0, 0};
+  for (int64_t i = 0; i < n; ++i) {
+    const auto k = static_cast<size_t>(i), b = k / 256;
+    const double g = 0.5 * grad[i];
+    next_m.push_back(0.5 * signed_map[static_cast<size_t>(places_m[k])] * (b == 0 ? 0.5 : 2) + 0.5 * g);
+    next_v.push_back(0.75 * unsigned_map[static_cast<size_t>(places_v[k])] * (b == 0 ? 1 : 0.25) +
+                     0.25 * g * g);
+    most_m[b] = std::max(most_m[b], std::abs(next_m[k])), most_v[b] = std::max(most_v[b], next_v[k]);
+    const double update = next_m[k] / (1 - 0.125) / (std::sqrt(next_v[k] / (1 - 0.421875)) + 0.0625);
+    want.push_back(var[i] - 0.125 * update - 0.125 * 0.25 * var[i]);
+    tolerance.push_back(32 * 0x1p-24 * (std::abs(var[i]) + std::abs(update)));
+  }
+  EXPECT_EQ(Compare(var.Get(), want, tolerance), "");
+  const auto got_m = m.Get(), got_v = v.Get();
+  for (int b = 0; b < 2; ++b) {
+    const auto at = static_cast<size_t>(b);
+    EXPECT_NEAR(max_m.Get()[at], most_m[at], 4 * 0x1p-24 * most_m[at]);
+    EXPECT_NEAR(max_v.Get()[at], most_v[at], 4 * 0x1p-24 * most_v[at]);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    // The nearest entry: off by half a step of the table, by a whole one where the sign decides.
+    const auto k = static_cast<size_t>(i), b = k / 256;
+    const double as_m = signed_map[static_cast<size_t>(got_m[k])] * most_m[b];
+    EXPECT_LE(std::abs(as_m - next_m[k]), most_m[b] * 1.0001 / 128);
+    EXPECT_GE(as_m * next_m[k], 0);
+    EXPECT_LE(std::abs(unsigned_map[static_cast<size_t>(got_v[k])] * most_v[b] - next_v[k]),
+              most_v[b] * 1.0001 / 256);
+  }
+  ExpectRefused(CALL(aclnnApplyAdamWQuant, var, grad, m, v, map_m, map_v, max_m, max_v, step, 0.125, 0.5,
+                     0.75, 0.25, 0.0625, 0.5, nullptr, 128),
+                161002, {"blockSize is 128"});
 }
 
 TEST_F(Sampling, MultilabelMargin) {
