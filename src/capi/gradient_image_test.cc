@@ -293,6 +293,35 @@ TEST_F(GradientTest, DeformableAttention) {
   g.Tensor("levelStartIndex", starts).Upstream("gradOutput", y);
   g.Gives("gradValue", "value").Gives("gradLocation", "location").Gives("gradAttnWeight", "attnWeight");
   g.Check(forward, stream_);
+
+  // The function of which this is the gradient.
+  std::vector<std::unique_ptr<ApiTensor>> memory;
+  std::vector<OpsnnArg> args;
+  for (const Array& a :
+       {g.inputs().at("value"), shapes, starts, g.inputs().at("location"), g.inputs().at("attnWeight"),
+        Array{y, std::vector<double>(static_cast<size_t>(NumElements(y)))}}) {
+    memory.push_back(std::make_unique<ApiTensor>(a.dtype, a.dims));
+    memory.back()->Set(a.v);
+    args.emplace_back();
+    args.back().p = static_cast<aclTensor*>(*memory.back());
+  }
+  const OpsnnFunction* f = opsnn_aclnn_find("aclnnMultiScaleDeformableAttnFunction");
+  ASSERT_NE(f, nullptr);
+  ASSERT_EQ(Finish(opsnn_aclnn_plan(f, args.data(), 6, &workspace_size_, &executor_),
+                   [f](void* w, uint64_t n, aclOpExecutor* e, aclrtStream s) {
+                     return opsnn_aclnn_run(f, w, n, e, s);
+                   }),
+            0)
+      << aclGetRecentErrMsg();
+  const std::vector<double> want = forward(g.inputs());
+  EXPECT_EQ(Compare(memory.back()->Get(), want, std::vector<double>(want.size(), 256 * 0x1p-24)), "");
+  // A level that leaves the keys is an error of the run.
+  memory[2]->Set({0, 13});
+  EXPECT_NE(Finish(opsnn_aclnn_plan(f, args.data(), 6, &workspace_size_, &executor_),
+                   [f](void* w, uint64_t n, aclOpExecutor* e, aclrtStream s) {
+                     return opsnn_aclnn_run(f, w, n, e, s);
+                   }),
+            0);
 }
 
 }  // namespace

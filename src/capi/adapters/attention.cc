@@ -163,9 +163,8 @@ Result<Operand> OutOfReach(const Call& call, int64_t b, int64_t s1, int64_t s2) 
 }
 
 // attenMaskOptional as (B or 1, 1, 1, S1 or 1, S2), the surplus of padded sizes cut off.
-Result<Operand> GivenMask(const Call& call, int64_t b, int64_t s1, int64_t s2) {
+Result<Operand> GivenMask(const Call& call, int64_t b, int64_t s1, int64_t s2, int64_t mode) {
   const Operand m = Arg(call, "attenMaskOptional");
-  const int64_t mode = s1 == 1 ? 0 : call.Int("sparseMode");
   if (!m.given()) {
     if (mode == 0) return m;
     return Errorf(Code::kNull, "%s: attenMaskOptional is null; it is required where sparseMode is %lld",
@@ -378,7 +377,7 @@ Status Adapt_FusedInferAttentionScore(const Call& call, OpCall& out) {
   a.q = Grouped(q, kv_heads);
   a.y = Grouped(y, kv_heads);
   OPSNN_ASSIGN_OR_RETURN(a.shift, Shift(call, h, kv_heads, longest));
-  OPSNN_ASSIGN_OR_RETURN(a.mask, GivenMask(call, h.b, h.s, longest));
+  OPSNN_ASSIGN_OR_RETURN(a.mask, GivenMask(call, h.b, h.s, longest, h.s == 1 ? 0 : call.Int("sparseMode")));
   OPSNN_ASSIGN_OR_RETURN(a.reach, OutOfReach(call, h.b, h.s, longest));
   const Operand lse = Arg(call, "softmaxLse");
   if (call.Int("softmaxLseFlag") != 0) {
@@ -453,8 +452,8 @@ Status Adapt_FlashAttention(const Call& call, OpCall& out) {
   a.kv_heads = kv_heads;
   a.q = Grouped(q, kv_heads);
   a.y = Grouped(y, kv_heads);
-  OPSNN_ASSIGN_OR_RETURN(a.mask, GivenMask(call, h.b, h.s, s2));
-  OPSNN_ASSIGN_OR_RETURN(a.reach, OutOfBand(call, h.b, h.s, s2, h.s == 1 ? 0 : mode, {}, {}));
+  OPSNN_ASSIGN_OR_RETURN(a.mask, GivenMask(call, h.b, h.s, s2, mode));
+  OPSNN_ASSIGN_OR_RETURN(a.reach, OutOfBand(call, h.b, h.s, s2, mode, {}, {}));
   a.saved = Saved::kMaxAndSum;
   constexpr int64_t kCopies = 8;
   std::vector<std::pair<Operand, Operand>> copies;

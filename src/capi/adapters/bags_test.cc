@@ -9,8 +9,10 @@
 #include "aclnnop/aclnn_index_put_impl.h"
 #include "aclnnop/aclnn_inverse.h"
 #include "aclnnop/aclnn_masked_fill_scalar.h"
+#include "aclnnop/aclnn_masked_fill_tensor.h"
 #include "aclnnop/aclnn_median.h"
 #include "aclnnop/aclnn_quant_scatter.h"
+#include "aclnnop/aclnn_quant_scatter_v2.h"
 #include "aclnnop/aclnn_scatter_div.h"
 #include "aclnnop/aclnn_scatter_list.h"
 #include "aclnnop/aclnn_scatter_reduce.h"
@@ -381,6 +383,12 @@ TEST_F(Bags, MaskedFillAndCaches) {
   ASSERT_EQ(CALL(aclnnInplaceMaskedFillScalar, x, mask, value), 0) << aclGetRecentErrMsg();
   EXPECT_EQ(x.Get(), Make({3, 4}, [&](const Index& i) { return i[1] % 3 == 0 ? 2.5 : x(i); }));
 
+  ApiTensor single(DType::kF16, {1});
+  single.Set({-1});
+  ASSERT_EQ(CALL(aclnnInplaceMaskedFillTensor, x, mask, single), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(x.Get(), Make({3, 4}, [&](const Index& i) { return i[1] % 3 == 0 ? -1.0 : x(i); }));
+  ExpectRefused(CALL(aclnnInplaceMaskedFillScalar, mask, x, value), 161002, {"mask has dtype f16"});
+
   const int64_t batch = 2, heads = 2, length = 6, width = 32, steps = 3;
   ApiTensor cache(DType::kS8, {batch, heads, length, width}), at(DType::kS32, {batch});
   RandomTensor updates(DType::kF16, {batch, heads, steps, width}, rng_), scale(DType::kF32, {width}, rng_);
@@ -404,6 +412,12 @@ TEST_F(Bags, MaskedFillAndCaches) {
   ASSERT_EQ(CALL(aclnnInplaceQuantScatter, cache, at, updates, scale, zero, -2, -1, 1), 0)
       << aclGetRecentErrMsg();
   EXPECT_EQ(cache.Get(), want);
+  char rint[] = "rint", floor[] = "floor";
+  ASSERT_EQ(CALL(aclnnInplaceQuantScatterV2, cache, at, updates, scale, zero, 2, 3, 1, rint), 0)
+      << aclGetRecentErrMsg();
+  EXPECT_EQ(cache.Get(), want);
+  ExpectRefused(CALL(aclnnInplaceQuantScatterV2, cache, at, updates, scale, zero, 2, 3, 1, floor), 161002,
+                {"roundMode is floor"});
   at.Set({1, 4});
   EXPECT_NE(CALL(aclnnInplaceQuantScatter, cache, at, updates, scale, zero, -2, -1, 1), 0);
   EXPECT_EQ(cache.Get(), want);

@@ -14,6 +14,7 @@
 #include "aclnnop/aclnn_dropout.h"
 #include "aclnnop/aclnn_dropout_do_mask.h"
 #include "aclnnop/aclnn_dropout_gen_mask.h"
+#include "aclnnop/aclnn_dropout_v3.h"
 #include "aclnnop/aclnn_fused_cross_entropy_loss_with_max_sum.h"
 #include "aclnnop/aclnn_multilabel_margin_loss.h"
 #include "aclnnop/aclnn_sleep.h"
@@ -150,8 +151,7 @@ TEST_F(Sampling, Dropout) {
   std::vector<std::vector<double>> masks;
   for (int threads : {1, 2, 3}) {
     SetNumThreads(threads);
-    ApiTensor y(DType::kF32, {n}, &rng_, true), mask(DType::kU8, {bytes}), alone(DType::kU8, {bytes}),
-        again(DType::kF16, {n});
+    ApiTensor y(DType::kF32, {n}, &rng_, true), mask(DType::kU8, {bytes}), alone(DType::kU8, {bytes});
     ASSERT_EQ(CALL(aclnnDropout, x, 0.25, true, 42, 8, y, mask), 0) << aclGetRecentErrMsg();
     masks.push_back(mask.Get());
     const auto bits = mask.Get(), got = y.Get();
@@ -165,6 +165,13 @@ TEST_F(Sampling, Dropout) {
     // Five deviations of the binomial distribution.
     EXPECT_NEAR(kept, 0.75 * n, 5 * std::sqrt(0.75 * 0.25 * n));
     ASSERT_EQ(CALL(aclnnDropoutGenMask, ApiInts({n}), 0.25, 42, 8, alone), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(alone.Get(), bits);
+    ASSERT_EQ(CALL(aclnnDropoutGenMaskV2, ApiInts({n}), 0.25, 42, 8, ACL_FLOAT, alone), 0)
+        << aclGetRecentErrMsg();
+    EXPECT_EQ(alone.Get(), bits);
+    ApiTensor third(DType::kF32, {n});
+    ASSERT_EQ(CALL(aclnnDropoutV3, x, nullptr, 0.25, 42, 8, third, alone), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(third.Get(), got);
     EXPECT_EQ(alone.Get(), bits);
     ASSERT_EQ(CALL(aclnnDropoutDoMask, x, mask, 0.25, y), 0) << aclGetRecentErrMsg();
     EXPECT_EQ(y.Get(), got);
