@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every implemented backward function has a gradient check: its name stands in a file src/capi/gradient_*_test.cc,
+"""Every implemented backward function has a gradient check: its name stands in a file src/capi/gradients/*_test.cc,
 whose tests hold it against finite differences of the forward in double precision."""
 import pathlib
 import re
@@ -13,10 +13,10 @@ for path in sorted((root / "src/ops").glob("*/*.toml")):
         if re.search(r"Backward|Grad", row["api"]):
             implemented.add(row["api"])
 checked = set()
-for path in sorted((root / "src/capi").glob("gradient_*_test.cc")):
+for path in sorted((root / "src/capi/gradients").glob("*_test.cc")):
     checked.update(re.findall(r'"(aclnn\w+)"', path.read_text()))
 missing = sorted(implemented - checked)
 for api in missing:
-    print(f"{api} has no gradient check; add it to a file src/capi/gradient_*_test.cc")
+    print(f"{api} has no gradient check; add it to a file src/capi/gradients/*_test.cc")
 print(f"gradients: {len(implemented)} backward functions, {len(missing)} without a check")
 sys.exit(1 if missing else 0)

@@ -1,7 +1,7 @@
 // Gradient checks of activations, gated units and softmax.
 #include <algorithm>
 
-#include "capi/gradient_tester.h"
+#include "capi/gradients/gradient_tester.h"
 
 namespace opsnn::capi {
 namespace {

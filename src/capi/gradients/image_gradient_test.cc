@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "capi/gradient_tester.h"
+#include "capi/gradients/gradient_tester.h"
 
 namespace opsnn::capi {
 namespace {
@@ -165,6 +165,28 @@ TEST_F(GradientOfPools, Maxima) {
         },
         stream_);
   }
+}
+
+// Bit o of row k of the mask says that window o has its maximum at element k.
+TEST_F(GradientOfPools, MaximaByMask) {
+  const Dims plane = {4, 6};
+  const Windows w = Sliding(plane, 2, 2, 0);
+  Gradient g("aclnnMaxPool2dWithMaskBackward", rng_);
+  g.Input("self", Distinct(g, Batch(plane))).Pass("self").Upstream("gradOutput", Batch(w.out));
+  g.Ints("kernelSize", {2, 2}).Ints("stride", {2, 2}).Ints("padding", {0, 0}).Ints("dilation", {1, 1});
+  const int64_t results = NumElements(w.out), row = ((results + 15) / 16 + 1) * 32;
+  Array mask{{2, 2, 4, row}, std::vector<double>(static_cast<size_t>(4 * 4 * row)), DType::kS8};
+  const auto at = Largest(w, g.inputs().at("self").v);
+  for (int64_t i = 0; i < 4 * results; ++i) {
+    const int64_t o = i % results;
+    const auto& members = w.members[static_cast<size_t>(o)];
+    const auto k =
+        std::find(members.begin(), members.end(), static_cast<int64_t>(at[static_cast<size_t>(i)]));
+    mask[(i / results * 4 + (k - members.begin())) * row + o / 8] += 1 << (o % 8);
+  }
+  for (double& v : mask.v) v = v > 127 ? v - 256 : v;
+  g.Tensor("indices", mask).Gives("gradInput", "self");
+  g.Check([&](const Arrays& in) { return Picked(w, in.at("self").v); }, stream_);
 }
 
 // (N, C, H, W) with strides, pads, dilations and groups; transposed: the map of the gradient.

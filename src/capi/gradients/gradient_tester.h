@@ -1,9 +1,9 @@
 // Gradient checks: what a backward function gives is held against finite differences of the forward in double
 // precision. A check names the inputs of the forward, the function that computes it, what is handed on (saved
 // results, numbers), and which parameter holds the gradient of which input. tools/check_gradients.py asks for
-// a check of every backward function, in a file src/capi/gradient_*_test.cc.
-#ifndef OPSNN_CAPI_GRADIENT_TESTER_H_
-#define OPSNN_CAPI_GRADIENT_TESTER_H_
+// a check of every backward function, in a file src/capi/gradients/*_test.cc.
+#ifndef OPSNN_CAPI_GRADIENTS_GRADIENT_TESTER_H_
+#define OPSNN_CAPI_GRADIENTS_GRADIENT_TESTER_H_
 
 #include <cmath>
 #include <functional>
@@ -68,6 +68,11 @@ class Gradient {
     results_.emplace_back(param, name);
     return *this;
   }
+  // The same, given as whole numbers of `step`.
+  Gradient& GivesRounded(const std::string& param, const std::string& name, double step) {
+    steps_[param] = step;
+    return Gives(param, name);
+  }
   // A result that is not looked at.
   Gradient& Ignored(const std::string& param, const Dims& dims) {
     ignored_[param] = dims;
@@ -108,7 +113,8 @@ class Gradient {
     for (const auto& [param, a] : tensors_) hold(param, a, rng_.Chance(0.3));
     for (const auto& [param, dims] : ignored_) hold(param, {dims, {}, DType::kF32}, false);
     for (const auto& [param, name] : results_)
-      hold(param, {inputs_[name].dims, {}, DType::kF32}, rng_.Chance(0.3));
+      hold(param, {inputs_[name].dims, {}, steps_.count(param) > 0 ? DType::kS8 : DType::kF32},
+           rng_.Chance(0.3));
     ASSERT_EQ(Run(given, stream), 0) << api_ << ": " << aclGetRecentErrMsg();
     for (const auto& [param, name] : results_) Compare(forward, name, given[param]->Get(), param);
     for (const auto& m : memory) EXPECT_TRUE(m->memory().GuardsIntact()) << api_;
@@ -163,7 +169,7 @@ class Gradient {
   }
 
   // The loss is the sum of upstream * result; d of it by every element of `name`.
-  void Compare(const Forward& forward, const std::string& name, const std::vector<double>& got,
+  void Compare(const Forward& forward, const std::string& name, std::vector<double> got,
                const std::string& param) {
     std::vector<double> weights;
     for (const std::string& u : upstream_) {
@@ -200,6 +206,10 @@ class Gradient {
       // derivative is a sum of terms around 1 that may cancel.
       tolerance.push_back(std::abs(far - near) + rounding * (0x1p-24 + 0x1p-36) + 0x1p-30);
     }
+    if (const auto step = steps_.find(param); step != steps_.end()) {
+      for (double& v : got) v *= step->second;
+      for (double& t : tolerance) t += step->second / 2;
+    }
     EXPECT_EQ(testing::Compare(got, want, tolerance), "") << api_ << ": " << param << " by " << name;
   }
 
@@ -208,6 +218,7 @@ class Gradient {
   Arrays inputs_, tensors_;
   std::vector<std::string> upstream_;
   std::vector<std::pair<std::string, std::string>> results_;
+  std::map<std::string, double> steps_;
   std::map<std::string, Dims> ignored_;
   std::map<std::string, double> numbers_;
   std::map<std::string, std::vector<int64_t>> ints_;
@@ -223,4 +234,4 @@ class GradientTest : public ApiTest {
 
 }  // namespace opsnn::capi
 
-#endif  // OPSNN_CAPI_GRADIENT_TESTER_H_
+#endif  // OPSNN_CAPI_GRADIENTS_GRADIENT_TESTER_H_

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "capi/gradient_tester.h"
+#include "capi/gradients/gradient_tester.h"
 
 namespace opsnn::capi {
 namespace {
@@ -69,6 +69,42 @@ TEST_F(GradientTest, RmsNorm) {
   g.Gives("dxOut", "x").Gives("dgammaOut", "gamma");
   g.Check([](const Arrays& in) { return Normalised(in.at("x").v, 4, false, in.at("gamma"), nullptr); },
           stream_);
+}
+
+// The gradient as whole numbers of a quarter.
+TEST_F(GradientTest, RmsNormQuantised) {
+  const Dims dims = {5, 4};
+  Gradient g("aclnnRmsNormGradQuant", rng_);
+  g.Input("x", g.Random(dims)).Input("gamma", g.Random({4})).Pass("x").Pass("gamma");
+  g.Tensor("rstd", {{5}, StatisticsOf(Rows(g.inputs().at("x").v, 4), false).rstd}).Upstream("dy", dims);
+  g.Tensor("scalesX", {{1}, {0.25}}).Text("quantMode", "static").Number("divMode", 1);
+  g.GivesRounded("dxOut", "x", 0.25).Gives("dgammaOut", "gamma");
+  g.Check([](const Arrays& in) { return Normalised(in.at("x").v, 4, false, in.at("gamma"), nullptr); },
+          stream_);
+}
+
+TEST_F(GradientTest, AdaLayerNorm) {
+  const int64_t b = 2, s = 3, h = 4;
+  const Dims dims = {b, s, h}, per = {b, h};
+  Gradient g("aclnnAdaLayerNormBackward", rng_);
+  g.Input("input", g.Random(dims)).Input("scale", g.Random(per)).Input("shift", g.Random(per));
+  g.Input("weight", g.Random({h})).Input("bias", g.Random({h})).Pass("input").Pass("scale").Pass("shift");
+  g.Tensor("weightOptional", g.inputs().at("weight")).Tensor("biasOptional", g.inputs().at("bias"));
+  const Statistics own = StatisticsOf(Rows(g.inputs().at("input").v, h), true);
+  g.Tensor("mean", {{b, s, 1}, own.mean}).Tensor("rstd", {{b, s, 1}, own.rstd}).Ints("normalizedShape", {h});
+  g.Upstream("gradOut", dims).Gives("gradInputOut", "input").Gives("gradScaleOut", "scale");
+  g.Gives("gradShiftOut", "shift").Gives("gradWeightOut", "weight").Gives("gradBiasOut", "bias");
+  g.Check(
+      [&](const Arrays& in) {
+        std::vector<double> y = Normalised(in.at("input").v, h, true, in.at("weight"), &in.at("bias"));
+        for (int64_t i = 0; i < b * s * h; ++i) {
+          const int64_t k = i / (s * h) * h + i % h;
+          double& v = y[static_cast<size_t>(i)];
+          v = v * (1 + in.at("scale")[k]) + in.at("shift")[k];
+        }
+        return y;
+      },
+      stream_);
 }
 
 // Both add something to x first; AddLayerNorm also gives the sum itself.
@@ -182,6 +218,33 @@ TEST_F(GradientTest, BatchNormInParts) {
   element.Tensor("sumDy", sums).Tensor("sumDyXmu", products).Tensor("counter", {{1}, {8}, DType::kS32});
   element.Gives("gradInput", "input");
   element.Check(forward, stream_);
+}
+
+TEST_F(GradientTest, GroupNormSwish) {
+  const int64_t n = 2, groups = 2, c = 4, s = 3, size = c / groups * s;
+  const Dims dims = {n, c, s};
+  Gradient g("aclnnGroupNormSwishGrad", rng_);
+  g.Input("x", g.Random(dims)).Input("gamma", g.Random({c})).Input("beta", g.Random({c}));
+  g.Pass("x").Pass("gamma").Pass("beta").Upstream("dy", dims);
+  const Statistics own = StatisticsOf(Rows(g.inputs().at("x").v, size), true);
+  g.Tensor("mean", {{n, groups}, own.mean}).Tensor("rstd", {{n, groups}, own.rstd});
+  g.Number("numGroups", groups).Text("dataFormatOptional", "NCHW").Number("swishScale", 0.5);
+  g.Number("dgammaIsRequire", 1).Number("dbetaIsRequire", 1);
+  g.Gives("dxOut", "x").Gives("dgammaOut", "gamma").Gives("dbetaOut", "beta");
+  g.Check(
+      [&](const Arrays& in) {
+        const Array& x = in.at("x");
+        const Statistics t = StatisticsOf(Rows(x.v, size), true);
+        std::vector<double> y;
+        for (int64_t i = 0; i < x.size(); ++i) {
+          const auto k = static_cast<size_t>(i / size);
+          const int64_t channel = i / s % c;
+          const double z = (x[i] - t.mean[k]) * t.rstd[k] * in.at("gamma")[channel] + in.at("beta")[channel];
+          y.push_back(z / (1 + std::exp(-0.5 * z)));
+        }
+        return y;
+      },
+      stream_);
 }
 
 TEST_F(GradientTest, GroupNorm) {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "capi/gradient_tester.h"
+#include "capi/gradients/gradient_tester.h"
 
 namespace opsnn::capi {
 namespace {
@@ -186,6 +186,41 @@ TEST_F(GradientTest, CrossEntropy) {
         },
         stream_);
   }
+}
+
+// The loss of scores that a product gives.
+TEST_F(GradientTest, LinearCrossEntropy) {
+  const int64_t rows = 8, width = 3, vocabulary = 5;
+  Gradient g("aclnnFusedLinearCrossEntropyLossGrad", rng_);
+  g.Input("input", g.Random({rows, width})).Input("weight", g.Random({vocabulary, width}));
+  g.Pass("input").Pass("weight").Upstream("grad", {rows});
+  Array labels{{rows}, {}, DType::kS32};
+  for (int64_t r = 0; r < rows; ++r) labels.v.push_back(static_cast<double>(rng_.Int(0, vocabulary - 1)));
+  const auto score = [&](const Arrays& in, int64_t r, int64_t c) {
+    double sum = 0;
+    for (int64_t i = 0; i < width; ++i) sum += in.at("input").at({r, i}) * in.at("weight").at({c, i});
+    return sum;
+  };
+  Array most{{rows}, {}}, sums{{rows}, {}};
+  for (int64_t r = 0; r < rows; ++r) {
+    double highest = score(g.inputs(), r, 0), sum = 0;
+    for (int64_t c = 0; c < vocabulary; ++c) highest = std::max(highest, score(g.inputs(), r, c));
+    for (int64_t c = 0; c < vocabulary; ++c) sum += std::exp(score(g.inputs(), r, c) - highest);
+    most.v.push_back(highest), sums.v.push_back(sum);
+  }
+  // No label lies outside of this device's part of the vocabulary.
+  g.Tensor("targetMask", {{1}, {0}, DType::kU8}).Tensor("maskedTarget", labels);
+  g.Tensor("logitsMaxOptional", most).Tensor("sumExpLogitsOptional", sums).Number("labelSmoothing", 0);
+  g.Gives("inputGradOut", "input").Gives("weightGradOut", "weight");
+  g.Check(
+      [&](const Arrays& in) {
+        return Make({rows}, [&](const Index& i) {
+          double sum = 0;
+          for (int64_t c = 0; c < vocabulary; ++c) sum += std::exp(score(in, i[0], c));
+          return std::log(sum) - score(in, i[0], static_cast<int64_t>(labels[i[0]]));
+        });
+      },
+      stream_);
 }
 
 // -log of the summed probability of all label sequences with blanks, by trying them all.
