@@ -267,6 +267,7 @@ TEST_F(GradientTest, LimitedGatedUnits) {
         stream_);
   }
   Gradient g("aclnnSwigluGroupQuantGrad", rng_);
+  g.Dense();
   const auto unweighted = [&](const Array& x, const Index& i) {
     return Silu(std::min(x.at(i), limit)) * std::clamp(x.at({i[0], i[1] + 4}), -limit, limit);
   };

@@ -99,6 +99,11 @@ class Gradient {
     ulps_ = v;
     return *this;
   }
+  // No strided views: the function takes none of some operand.
+  Gradient& Dense() {
+    dense_ = true;
+    return *this;
+  }
   const Arrays& inputs() const { return inputs_; }
 
   // Calls the function and compares.
@@ -110,11 +115,11 @@ class Gradient {
       if (!a.v.empty()) memory.back()->Set(a.v);
       given[param] = memory.back().get();
     };
-    for (const auto& [param, a] : tensors_) hold(param, a, rng_.Chance(0.3));
+    for (const auto& [param, a] : tensors_) hold(param, a, !dense_ && rng_.Chance(0.3));
     for (const auto& [param, dims] : ignored_) hold(param, {dims, {}, DType::kF32}, false);
     for (const auto& [param, name] : results_)
-      hold(param, {inputs_[name].dims, {}, steps_.count(param) > 0 ? DType::kS8 : DType::kF32},
-           rng_.Chance(0.3));
+      hold(param, {inputs_[name].dims, {}, steps_.count(param) > 0 ? DType::kS8 : inputs_[name].dtype},
+           !dense_ && rng_.Chance(0.3));
     ASSERT_EQ(Run(given, stream), 0) << api_ << ": " << aclGetRecentErrMsg();
     for (const auto& [param, name] : results_) Compare(forward, name, given[param]->Get(), param);
     for (const auto& m : memory) EXPECT_TRUE(m->memory().GuardsIntact()) << api_;
@@ -204,7 +209,8 @@ class Gradient {
       // The error of a central difference is a third of what doubling the step changes; cancellation in
       // doubles loses 2^-52 / step. f32 rounds every contribution, and what is saved, a few times; a
       // derivative is a sum of terms around 1 that may cancel.
-      tolerance.push_back(std::abs(far - near) + rounding * (0x1p-24 + 0x1p-36) + 0x1p-30);
+      tolerance.push_back(std::abs(far - near) + rounding * (0x1p-24 + 0x1p-36) +
+                          std::abs(near) * testing::Epsilon(inputs_[name].dtype) + 0x1p-30);
     }
     if (const auto step = steps_.find(param); step != steps_.end()) {
       for (double& v : got) v *= step->second;
@@ -225,6 +231,7 @@ class Gradient {
   std::map<std::string, std::vector<int>> bools_;
   std::map<std::string, const char*> texts_;
   double ulps_ = 64;
+  bool dense_ = false;
 };
 
 class GradientTest : public ApiTest {
