@@ -26,7 +26,7 @@ constexpr double kPackShare = 0.75, kPanelRows = 14;
 constexpr double kMargin = 0.2;
 // Every block joins the threads twice. A task of some ten microseconds finds them at different places:
 // measured with two threads, beside what joining itself takes.
-constexpr double kUnevenMicroseconds = 15;
+constexpr double kUnevenMicroseconds = 12;
 
 struct Parts {
   const Contraction& whole;
