@@ -45,6 +45,8 @@ Contraction PartOf(const Contraction& whole, const ContractionEdge& e, int64_t r
 // Bytes of the intermediate of one block: of the host's own caches a share that leaves room for B and what
 // streams through; on an NPU a share of L2, where the vector cores read it.
 double BlockBytes(const device::DeviceProfile& p, int cores);
+// Starting one more block of rows, the threads joined after each of its two steps.
+double StartMicroseconds(const Contraction& c);
 inline constexpr int64_t kRowUnit = 16;  // rows of a block are a multiple of this
 
 // The hybrid form: the rows in blocks whose intermediate stays in a cache, each fused or split as it is

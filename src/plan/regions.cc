@@ -47,11 +47,6 @@ struct Parts {
   }
 };
 
-// Starting one more block, the threads joined for each of its steps.
-double StartMicroseconds(const Contraction& c) {
-  return c.p.launch_us() + (c.cores > 1 ? c.p.sync_us() + (c.p.is_host() ? 2 * kUnevenMicroseconds : 0) : 0);
-}
-
 double Microseconds(const Region& r, double start_us) {
   const double blocks = static_cast<double>(CeilDiv(r.rows, r.block));
   return blocks * (std::min(r.fused_us, r.split_us) + start_us);
@@ -68,6 +63,10 @@ std::string Describe(const Region& r) {
 std::atomic<int64_t> calls_run{0}, fused_run{0}, split_run{0};
 
 }  // namespace
+
+double StartMicroseconds(const Contraction& c) {
+  return c.p.launch_us() + (c.cores > 1 ? c.p.sync_us() + (c.p.is_host() ? 2 * kUnevenMicroseconds : 0) : 0);
+}
 
 void CountRegions(int64_t fused, int64_t split) {
   calls_run.fetch_add(1, std::memory_order_relaxed);
