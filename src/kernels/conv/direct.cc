@@ -152,7 +152,7 @@ void DirectRun::MakeSegments() {
       const int64_t c_base = g.c_begin / kC0 * kC0;
       ForEachSegment(plan_, g, phase, [&](int64_t c, int tap, int len) {
         const Tap& t = phase.taps[tap];
-        const int64_t offset = first_layer() ? (c * padded_rows_ + t.ky * s_.dh) * padded_w_
+        const int64_t offset = first_layer() ? (c * padded_rows_ + t.ky * s_.dh) * padded_w_ + t.kx
                                              : (c - c_base) / kC0 * plane + c % kC0 +
                                                    ((int64_t{t.dz} * s_.h + t.dy) * s_.w + t.dx) * kC0;
         list.push_back({offset, tap, len});

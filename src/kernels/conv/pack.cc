@@ -31,11 +31,10 @@ void PackGroup(const ConvPlan& plan, const OcGroup& g, size_t ph, const float* w
   // Transposed weights hold og output channels per row and all input channels.
   const int64_t o_base = s.transposed ? g.group * og : 0, c_base = s.transposed ? 0 : g.c_begin;
   const Phase& phase = plan.phases[ph];
-  const bool first = plan.variant == Variant::kFirstLayer;
   ForEachSegment(plan, g, phase, [&](int64_t c, int tap, int len) {
     for (int i = 0; i < len; ++i) {
-      const Tap& t = phase.taps[first ? tap + i : tap];
-      const float* src = w + ((first ? c : c + i) - c_base) * c_stride + (t.kz * s.kh + t.ky) * s.kw + t.kx;
+      const Tap& t = phase.taps[static_cast<size_t>(tap)];
+      const float* src = w + (c + i - c_base) * c_stride + (t.kz * s.kh + t.ky) * s.kw + t.kx;
       for (int64_t l = 0; l < g.blocks * kC0; ++l) {
         const int64_t o = g.block * kC0 + l;
         const bool mine = o >= g.group * og && o < (g.group + 1) * og;

@@ -18,15 +18,13 @@ inline int TapsInSlice(const Phase& phase) {
 // Slices of the kernel come one after the other, so that those outside a volume can be left out.
 //
 // Calls fn(c, tap, len) for each segment of `g` in `phase`: `len` values starting at input channel c under
-// tap index `tap` (blocked input), or at kernel column 0 of channel c under the row of tap `tap` (first
-// layer).
+// tap index `tap`; one value in the first layer, where channels are planes.
 template <typename Fn>
 void ForEachSegment(const ConvPlan& plan, const OcGroup& g, const Phase& phase, Fn&& fn) {
   const int num_taps = static_cast<int>(phase.taps.size());
   if (plan.variant == Variant::kFirstLayer) {
-    const int kw = static_cast<int>(plan.shape.kw);
     for (int64_t c = 0; c < plan.shape.c; ++c)
-      for (int tap = 0; tap < num_taps; tap += kw) fn(c, tap, kw);
+      for (int tap = 0; tap < num_taps; ++tap) fn(c, tap, 1);
     return;
   }
   const int in_slice = TapsInSlice(phase);

@@ -69,6 +69,7 @@ void Tile(const TileArgs& t) {
   constexpr int NV = kBlocks * kPerBlock;
   constexpr bool kTable = kStep < 0;
   constexpr int kDistance = kTable ? -kStep : kStep;
+  constexpr bool kPlane = kStep == 1 || kStep == 2;
   [[maybe_unused]] constexpr uint32_t kAll = ~0u >> (32 - P);
   static_assert(P <= kMaxPixels);
   // Copies: stores through float pointers could change the originals, for all the compiler knows.
@@ -94,7 +95,14 @@ void Tile(const TileArgs& t) {
     }
 
     const float* w = t.weights;
-    for (int64_t s = 0; s < num_segments; ++s) {
+    if constexpr (kPlane) {  // segments of one value: the end of an inner loop of a few rounds is guessed
+                             // wrong
+      for (int64_t s = 0; s < num_segments; ++s, w += kBlocks * kC0) {
+        const float* base = x + segments[s].offset;
+        MultiplyAdd<0, 0>(d, w, acc, [&](int p) HWY_ATTR { return base[p * kDistance]; });
+      }
+    }
+    for (int64_t s = 0; !kPlane && s < num_segments; ++s) {
       const Segment seg = segments[s];
       const float* base = x + seg.offset;
       [[maybe_unused]] const uint32_t mask = kTable && t.masks ? t.masks[seg.tap] : ~0u;

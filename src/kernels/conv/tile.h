@@ -1,7 +1,7 @@
 // The micro-kernel of direct convolution: a register tile of output blocks x pixels.
 //
 // A tile walks over segments. A segment is a run of `len` input values per pixel, consecutive in memory: the
-// channels of one block at one kernel tap (blocked input), or one kernel row (NCHW input). Before a segment a
+// channels of one block at one kernel tap (blocked input), or one value (NCHW input). Before a segment a
 // table of pixel pointers is built; pixels for which the tap falls outside the image point to zeros. So
 // stride, dilation, borders, rows and images that end inside the tile cost a table entry, never a branch.
 #ifndef OPSNN_KERNELS_CONV_TILE_H_
@@ -19,7 +19,7 @@ inline constexpr int kMaxPixels = 28;  // 28 accumulators of 32 registers leave 
 struct Segment {
   int64_t offset = 0;  // floats, added to the pixel's base offset
   int32_t tap = 0;     // index into masks
-  int32_t len = 0;     // at most kC0
+  int32_t len = 0;     // at most kC0; row tiles of planes (kOne, kTwo): 1
 };
 
 struct TileArgs {
