@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Reads the reference in a headless Chromium, from files: search, links, keyboard, the width of a phone, both themes.
 
-usage: reference_browser_test.py FOLDER_OF_THE_SITE [--shots FOLDER]
+usage: reference_browser_test.py FOLDER_OF_THE_SITE [--shots FOLDER]; exit status 77: no browser starts here
 """
 import pathlib
 import sys
 import unittest
 
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -33,7 +34,11 @@ def browser():
 class Reference(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.driver = browser()
+        try:
+            cls.driver = browser()
+        except WebDriverException as e:
+            print(f"reference_browser_test.py: no browser starts: {e.msg}", file=sys.stderr)
+            sys.exit(77)
 
     @classmethod
     def tearDownClass(cls):
