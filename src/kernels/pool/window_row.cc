@@ -26,11 +26,17 @@ HWY_INLINE V Combine(V a, V b) {
   return hn::Max(a, b);
 }
 
+// What changes nothing.
+template <Kind kKind>
+constexpr float Neutral() {
+  return kKind == Kind::kMax ? kLowest : 0;
+}
+
 // Columns [col, col + kLanes) of a row of w; those outside are what changes nothing.
 template <Kind kKind>
 HWY_INLINE V Columns(const float* row, int64_t col, int64_t w) {
   const D d;
-  constexpr float kNeutral = kKind == Kind::kMax ? kLowest : 0;
+  constexpr float kNeutral = Neutral<kKind>();
   const V neutral = hn::Set(d, kNeutral);
   if constexpr (kLanes == 4) {  // SSE4 has no masked load
     HWY_ALIGN float lanes[kLanes];
@@ -87,6 +93,7 @@ class Scan {
   }
   template <bool kWhole>
   HWY_INLINE V Down(int64_t col, V& sum) const {
+    if (!kWhole && (col >= r_.w || col + kLanes <= 0)) return hn::Set(D(), Neutral<kKind>());
     V most = Get<kWhole>(0, col), all = most;
     for (int64_t row = 1; row < r_.rows; ++row) {
       const V v = Get<kWhole>(row, col);
