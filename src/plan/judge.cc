@@ -52,6 +52,16 @@ bool DecideByRule(const ContractionEdge& e, const Knobs& knobs, Decision& d) {
 }  // namespace
 
 Decision JudgeContraction(const ContractionEdge& e, const DeviceProfile& p, const Knobs& knobs) {
+  if (e.concurrent > 1) {
+    // An equal part of every on-chip memory for each.
+    DeviceProfile part = p;
+    for (const Field f : {Field::k_l1_bytes, Field::k_ub_bytes, Field::k_l0c_bytes}) {
+      part.Set(f, p[f] / e.concurrent, "shared by concurrent operators", p.assumed(f));
+    }
+    ContractionEdge alone = e;
+    alone.concurrent = 1;
+    return JudgeContraction(alone, part, knobs);
+  }
   Decision d;
   DescribeEdge(e, p, d);
   if (DecideByRule(e, knobs, d)) return d;

@@ -46,6 +46,7 @@ struct ContractionEdge {
   int64_t convert_elements = 0;     // elements that the join makes somebody convert (dtype, quantise, format)
   bool precision_first = false;     // quantised weights with a cheap activation: keep the parts apart
   bool training = false;            // the backward pass follows
+  int concurrent = 1;               // operators that run at the same time and share the on-chip memories
   bool legal = true;                // false: the graph already knows why not (`illegal_reason`)
   std::string illegal_reason;
   int threads = 0;  // 0 = as many as are available; the host only

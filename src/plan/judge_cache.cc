@@ -74,7 +74,8 @@ std::shared_ptr<const Decision> CachedJudgeContraction(const ContractionEdge& e,
   JudgeKey key;
   key.data = {uint64_t{1} | static_cast<uint64_t>(e.kind) << 8 | static_cast<uint64_t>(e.dtype) << 16 |
                   static_cast<uint64_t>(e.out_dtype) << 24 | static_cast<uint64_t>(e.precision_first) << 32 |
-                  static_cast<uint64_t>(e.full_operands) << 40 | static_cast<uint64_t>(e.training) << 33,
+                  static_cast<uint64_t>(e.full_operands) << 40 | static_cast<uint64_t>(e.training) << 33 |
+                  static_cast<uint64_t>(e.concurrent) << 48,
               static_cast<uint64_t>(ClassOf(e.m)),
               static_cast<uint64_t>(ClassOf(e.n)),
               static_cast<uint64_t>(ClassOf(e.k)),

@@ -169,6 +169,25 @@ TEST(Judge, TrainingChargesWhatTheBackwardPassNeeds) {
   EXPECT_EQ(JudgeContraction(e, p, Knobs{}).verdict, Verdict::kSplit);
 }
 
+TEST(Judge, ConcurrentOperatorsShareTheBudget) {
+  const Program gelu = Chain({StageOp::kGeluErf});
+  const DeviceProfile p = Npu("910B1");
+  ContractionEdge e = Gemm(4096, 4096, 512, 1, gelu, DType::kF16);
+  const Decision alone = JudgeContraction(e, p, Knobs{});
+  e.concurrent = 4;
+  const Decision shared = JudgeContraction(e, p, Knobs{});
+  EXPECT_EQ(alone.retries.back().available, 4 * shared.retries.back().available);
+  EXPECT_EQ(shared.profile, alone.profile);
+  e.concurrent = 400;  // nothing fits what is left
+  EXPECT_EQ(JudgeContraction(e, p, Knobs{}).verdict, Verdict::kSplit);
+  // They are classes of their own.
+  ClearJudgeCache();
+  e.concurrent = 1;
+  EXPECT_TRUE(Fuses(*CachedJudgeContraction(e, p, Knobs{})));
+  e.concurrent = 400;
+  EXPECT_FALSE(Fuses(*CachedJudgeContraction(e, p, Knobs{})));
+}
+
 TEST(Judge, RandomNumbersAreDrawnWhereTheyAreUsed) {
   const DeviceProfile p = TestHost();
   const Program scale = Chain({StageOp::kRelu});
