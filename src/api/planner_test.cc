@@ -38,7 +38,7 @@ TEST(JudgeMatmul, ErrorsNameWhatIsWrong) {
 
 TEST(Convolutions, OneRunsTheOthersSayWhy) {
   OpSpec spec;
-  spec.op = "conv";
+  spec.op = "conv2d";
   spec.ints["x"] = {1, 32, 14, 14};
   spec.ints["w"] = {32, 32, 1, 1};
   auto m = MakeOperatorModel(spec);
