@@ -19,27 +19,22 @@ constexpr size_t kMaxEpilogueArgs = 32;
 bool IsClip(RegAct act) { return act == RegAct::kNone || act == RegAct::kRelu || act == RegAct::kClip; }
 }  // namespace
 
-TileFinish TilePart(const vector::Epilogue& e, int64_t col, bool wide) {
+TileFinish TilePart(const vector::Epilogue& e, int64_t col) {
   TileFinish f;
   f.on = e.bias != nullptr || (e.act != RegAct::kNone && IsClip(e.act));
   f.bias = e.bias ? e.bias + col : nullptr;
   f.lo = e.act == RegAct::kRelu ? 0.0f : e.act == RegAct::kClip ? e.act_imm[0] : -kInf;
   f.hi = e.act == RegAct::kClip ? e.act_imm[1] : kInf;
-  if (wide && !IsClip(e.act)) f.act = e.act, f.act_imm = e.act_imm;
+  if (!IsClip(e.act)) f.act = e.act, f.act_imm = e.act_imm;
   return f;
 }
 
-bool NeedsBlockPass(const vector::Epilogue& e, bool wide) {
-  return e.program != nullptr || (!wide && !IsClip(e.act));
-}
-
 void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float* c, int64_t ldc,
-                 int64_t rows, int64_t cols, InTile done) {
+                 int64_t rows, int64_t cols, bool in_tile) {
   const vector::Epilogue& e = p.epilogue;
-  const float* bias = done != InTile::kNothing || !e.bias ? nullptr : e.bias + col;
-  const bool acted = done == InTile::kAct || (done == InTile::kClip && IsClip(e.act));
-  const RegAct act = acted ? RegAct::kNone : e.act;
-  if (bias || act != RegAct::kNone) FinishRows(c, ldc, rows, cols, bias, act, e.act_imm);
+  if (!in_tile && (e.bias || e.act != RegAct::kNone)) {
+    FinishRows(c, ldc, rows, cols, e.bias ? e.bias + col : nullptr, e.act, e.act_imm);
+  }
   if (!e.program) return;
   std::array<vector::BlockArg, kMaxEpilogueArgs> args;
   assert(e.args.size() < kMaxEpilogueArgs);

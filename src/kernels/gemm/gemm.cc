@@ -153,7 +153,7 @@ Lines NextLines(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t 
 void FinishColumns(const Params& p, const Tile& t, int64_t first, int64_t last, float* c, int64_t ldc) {
   for (int64_t row = 0; row < t.rows; row += kBlockRows) {
     FinishBlock(p, t.batch, t.row + row, t.col + first, c + row * ldc + first, ldc,
-                std::min(kBlockRows, t.rows - row), last - first, InTile::kClip);
+                std::min(kBlockRows, t.rows - row), last - first, true);
   }
 }
 
@@ -186,12 +186,22 @@ Lines OperandLines(const Params& p, int64_t batch, int64_t row, int64_t col, int
   return {};
 }
 
-void RunBlock(const BlockArgs& g, bool wide) {
-  if (wide) return WideBlock(g);
-  MacroBlock(g);
-  if (g.finish.act == vector::RegAct::kNone) return;
-  const int64_t row = g.panels.Start(g.p0), rows = g.panels.Start(g.p1) - row;
-  FinishRows(g.c + row * g.ldc, g.ldc, rows, g.cols, nullptr, g.finish.act, g.finish.act_imm);
+// All rows of the tile against the columns from j that g describes. Where the program follows at once, a few
+// row panels at a time.
+void RunColumns(const Params& p, const Tile& t, int64_t j, bool wide, bool program, BlockArgs& g) {
+  const int64_t count = g.panels.count, highest = std::max<int64_t>(1, g.panels.Height(0));
+  const int64_t panels = program ? std::max<int64_t>(1, kBlockRows / highest) : count;
+  for (g.p0 = 0; g.p0 < count; g.p0 = g.p1) {
+    g.p1 = std::min(count, g.p0 + panels);
+    const int64_t row = g.panels.Start(g.p0), rows = g.panels.Start(g.p1) - row;
+    if (program && g.next_a.left == 0) {
+      g.next_a = OperandLines(p, t.batch, t.row + row, t.col + j, rows, g.cols);
+    }
+    wide ? WideBlock(g) : MacroBlock(g);
+    g.next_a = g.next_b = g.next_out = {};  // fetched once
+    if (program)
+      FinishBlock(p, t.batch, t.row + row, t.col + j, g.c + row * g.ldc, g.ldc, rows, g.cols, true);
+  }
 }
 
 void RunTile(const Job& job, const Tile& t) {
@@ -203,14 +213,13 @@ void RunTile(const Job& job, const Tile& t) {
     c = ThreadScratch(Scratch::kC, t.rows * ldc);
     if (!c) return;
   }
-  const bool needs_pass = NeedsBlockPass(p.epilogue, job.wide);
+  const bool needs_pass = p.epilogue.program != nullptr;
   // In place, the columns after the last whole vector are computed by a vector that overlaps the one before;
   // that needs sums which start at zero and end in C.
   const int64_t lanes = job.micro.nr / 2;
   const bool tail_overlaps = job.path == Path::kDirect && p.k <= job.k_step && !needs_pass;
   BlockArgs g;
-  const int64_t panel_rows = job.wide ? WideRows() : job.micro.mr;
-  g.panels = RowPanels(t.rows, panel_rows);
+  g.panels = RowPanels(t.rows, job.wide ? WideRows() : job.micro.mr);
   g.ldc = ldc;
   int64_t k0 = 0;
   do {  // once even for k = 0: C is then the epilogue of zeros
@@ -235,24 +244,10 @@ void RunTile(const Job& job, const Tile& t) {
       if (block_pass && job.path == Path::kPacked) {
         g.next = OperandLines(p, t.batch, t.row, t.col + j, t.rows, g.cols);
       }
-      const int64_t panels =
-          block_pass && !rows_first ? std::max<int64_t>(1, kBlockRows / panel_rows) : g.panels.count;
       const bool wide = job.wide && g.cols > 2 * job.micro.nr - lanes;
       if (job.path == Path::kDirect && g.cols == p.n && last && k0 == 0) SetNextProduct(p, t, g);
-      if (last) g.finish = TilePart(p.epilogue, t.col + j, job.wide);
-      for (g.p0 = 0; g.p0 < g.panels.count; g.p0 = g.p1) {
-        g.p1 = std::min(g.panels.count, g.p0 + panels);
-        if (block_pass && !rows_first && g.next_a.left == 0) {
-          const int64_t first = g.panels.Start(g.p0);
-          g.next_a = OperandLines(p, t.batch, t.row + first, t.col + j, g.panels.Start(g.p1) - first, g.cols);
-        }
-        RunBlock(g, wide);
-        g.next_a = g.next_b = g.next_out = {};  // fetched once
-        if (!block_pass || rows_first) continue;
-        const int64_t row = g.panels.Start(g.p0), rows = g.panels.Start(g.p1) - row;
-        FinishBlock(p, t.batch, t.row + row, t.col + j, g.c + row * ldc, ldc, rows, g.cols,
-                    job.wide ? InTile::kAct : InTile::kClip);
-      }
+      if (last) g.finish = TilePart(p.epilogue, t.col + j);
+      RunColumns(p, t, j, wide, block_pass && !rows_first, g);
       const int64_t end = j + g.cols;
       if (block_pass && rows_first && (end == t.cols || end - finished >= kBlockCols)) {
         FinishColumns(p, t, finished, end, c, ldc);

@@ -58,7 +58,7 @@ void FewRows(const Params& p, int64_t batch, int64_t col, int64_t cols) {
     g.ldb = p.b.col_stride;
     GemvDots(g, 1);
   }
-  FinishBlock(p, batch, 0, col, c.data, c.ld, p.m, cols, InTile::kNothing);
+  FinishBlock(p, batch, 0, col, c.data, c.ld, p.m, cols, false);
 }
 
 // The roles change: the columns of B are the few vectors, A is streamed.
@@ -73,7 +73,7 @@ void FewColumns(const Params& p, int64_t batch, int64_t row, int64_t rows) {
   g.b = At(p.a, batch, row, 0), g.ldb = p.a.row_stride;
   g.c = c.data, g.ldc = 1;
   GemvDots(g, c.ld);
-  FinishBlock(p, batch, row, 0, c.data, c.ld, rows, p.n, InTile::kNothing);
+  FinishBlock(p, batch, row, 0, c.data, c.ld, rows, p.n, false);
 }
 
 }  // namespace

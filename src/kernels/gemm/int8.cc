@@ -20,6 +20,8 @@ constexpr int64_t kBlockRows = 36 * kInt8Rows, kLeastBlockRows = 8 * kInt8Rows, 
 constexpr int64_t kParallelWork = 1 << 22, kMinTaskCols = 4 * kInt8Cols;
 // A is read in place against B up to this wide: wider ones repay a copy whose rows lie side by side.
 constexpr int64_t kInPlaceCols = 512;
+// Packed panels up to this size together stay in L2 while rows of A pass: C is then written in long runs.
+constexpr int64_t kResidentBytes = 128 * 1024;
 
 struct Job {
   const Int8Params* p = nullptr;
@@ -96,7 +98,10 @@ void ColumnSums(Int8TileFn tile, bool a_signed, const uint8_t* panel, int64_t gr
 }
 
 void RowSums(const ByteSource& a, int64_t rows, int64_t k, bool is_signed, int32_t* sums) {
-  if (a.k_stride == 1) return SumInt8Rows(a.data, a.i_stride, rows, k, is_signed, sums);
+  if (a.k_stride == 1) {
+    const Int8SumsFn vnni = isa::HasVnni() ? Int8SumsVnni() : nullptr;
+    return (vnni ? vnni : &SumInt8Rows)(a.data, a.i_stride, rows, k, is_signed, sums);
+  }
   for (int64_t i = 0; i < rows; ++i) {
     uint32_t sum = 0;
     for (int64_t u = 0; u < k; ++u) {
@@ -152,6 +157,12 @@ void Correct(const Job& job, const Block& t, const Corrections& x, int64_t col, 
   }
 }
 
+const uint8_t* PackedPanel(const PackedInt8B& b, int64_t batch, int64_t k0, int64_t groups, int64_t col) {
+  const int64_t which = b.batch == 1 ? 0 : batch;
+  return b.data.as<uint8_t>() + (which * RoundUp(b.k, kInt8Group) + k0) * RoundUp(b.n, kInt8Cols) +
+         col * groups * kInt8Group;
+}
+
 // The panel of columns [col, col + cols) at depth k0: as packed ahead, or into `scratch`. Its column sums are
 // those of all of k once the last depth is reached.
 const uint8_t* Panel(const Job& job, const Block& t, const Corrections& x, int64_t k0, int64_t depth,
@@ -162,8 +173,7 @@ const uint8_t* Panel(const Job& job, const Block& t, const Corrections& x, int64
   if (const PackedInt8B* b = p.packed_b) {
     const int64_t padded = RoundUp(p.n, kInt8Cols), which = b->batch == 1 ? 0 : t.batch;
     if (x.columns) std::copy_n(b->column_sums.data() + which * padded + col, kInt8Cols, sums);
-    return b->data.as<uint8_t>() + (which * RoundUp(p.k, kInt8Group) + k0) * padded +
-           col * groups * kInt8Group;
+    return PackedPanel(*b, t.batch, k0, groups, col);
   }
   PackGroups(ColumnsOfB(p.b, job.b_flip, t.batch, col, k0), cols, depth, kInt8Cols, scratch);
   if (x.columns) ColumnSums(job.tile, job.a_signed, scratch, groups, k0 > 0, sums);
@@ -181,6 +191,61 @@ void SetA(const Job& job, const Block& t, const RowPanels& panels, int64_t k0, i
   }
 }
 
+// One depth of a block.
+struct Slice {
+  int64_t k0 = 0, depth = 0, groups = 0;
+  bool last = false;
+  const uint8_t* a = nullptr;  // packed rows; null: where they lie
+};
+
+// Turns the column sums of a panel into the terms of its columns, once they are those of all of k.
+void MakeColumnTerms(const Int8Params& p, const Corrections& x, int64_t j) {
+  const auto za = static_cast<uint32_t>(p.a_zero.At(0));
+  for (int64_t i = 0; i < kInt8Cols; ++i) {
+    x.column_sums[j + i] = static_cast<int32_t>(0 - za * static_cast<uint32_t>(x.column_sums[j + i]));
+  }
+}
+
+// Row panel i against the panel of columns j, which the tile names already.
+void RunRows(const Job& job, const Block& t, const Corrections& x, const RowPanels& panels, const Slice& s,
+             int64_t j, int64_t i, Int8Tile& tile) {
+  const Int8Params& p = *job.p;
+  const int64_t row = panels.Start(i);
+  tile.rows = panels.Height(i);
+  tile.cols = std::min(kInt8Cols, t.cols - j);
+  tile.a = s.a ? s.a + row * s.groups * kInt8Group : RowsOfA(job, t.batch, t.row + row, s.k0).data;
+  tile.a_row = s.a ? kInt8Group : p.a.row_stride;
+  tile.a_group = s.a ? tile.rows * kInt8Group : kInt8Group;
+  const bool terms = s.last && job.one_term;
+  tile.row_terms = terms && x.rows ? x.row_terms + row : nullptr;
+  tile.col_terms = terms && x.columns ? x.column_sums + j : nullptr;
+  tile.c = p.c + t.batch * p.c_batch_stride + (t.row + row) * p.c_row_stride + t.col + j;
+  job.tile(tile);
+}
+
+void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPanels& panels, const Slice& s,
+              uint8_t* scratch) {
+  const Int8Params& p = *job.p;
+  Int8Tile tile;
+  tile.groups = s.groups;
+  tile.a_signed = job.a_signed;
+  tile.ldc = p.c_row_stride;
+  tile.accumulate = s.k0 > 0;
+  const bool rows_outside = p.packed_b && RoundUp(t.cols, kInt8Cols) * s.depth <= kResidentBytes;
+  for (int64_t j = 0; j < t.cols; j += kInt8Cols) {
+    tile.b = Panel(job, t, x, s.k0, s.depth, t.col + j, std::min(kInt8Cols, t.cols - j), scratch);
+    if (s.last && job.one_term && x.columns) MakeColumnTerms(p, x, j);
+    for (int64_t i = 0; !rows_outside && i < panels.count; ++i) RunRows(job, t, x, panels, s, j, i, tile);
+  }
+  for (int64_t i = 0; rows_outside && i < panels.count; ++i) {
+    for (int64_t j = 0; j < t.cols; j += kInt8Cols) {
+      tile.b = PackedPanel(*p.packed_b, t.batch, s.k0, s.groups, t.col + j);
+      RunRows(job, t, x, panels, s, j, i, tile);
+    }
+  }
+  if (s.last && !job.one_term) Correct(job, t, x, t.col, t.cols);
+}
+
 void RunBlock(const Job& job, const Block& t) {
   const Int8Params& p = *job.p;
   const RowPanels panels(t.rows, kInt8Rows);
@@ -191,41 +256,15 @@ void RunBlock(const Job& job, const Block& t) {
   auto* memory = reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kC, t.rows + RoundUp(t.cols, kInt8Cols)));
   if ((!a && !job.a_in_place) || (!b && !p.packed_b) || !memory) return;
   const Corrections x = Prepare(job, t, memory);
-  int64_t k0 = 0;
+  Slice s;
   do {  // once even for k = 0: C is then zero
-    const int64_t depth = std::min(kDepth, p.k - k0), groups = CeilDiv(depth, kInt8Group);
-    const bool last = k0 + depth >= p.k;
-    if (!job.a_in_place) SetA(job, t, panels, k0, depth, a);
-    for (int64_t j = 0; j < t.cols; j += kInt8Cols) {
-      Int8Tile tile;
-      tile.cols = std::min(kInt8Cols, t.cols - j), tile.groups = groups;
-      tile.b = Panel(job, t, x, k0, depth, t.col + j, tile.cols, b);
-      tile.a_signed = job.a_signed;
-      tile.ldc = p.c_row_stride;
-      tile.accumulate = k0 > 0;
-      if (last && job.one_term && x.columns) {
-        int32_t* terms = x.column_sums + j;
-        const auto za = static_cast<uint32_t>(p.a_zero.At(0));
-        for (int64_t i = 0; i < kInt8Cols; ++i) {
-          terms[i] = static_cast<int32_t>(0 - za * static_cast<uint32_t>(terms[i]));
-        }
-        tile.col_terms = terms;
-      }
-      int32_t* c = p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col + j;
-      for (int64_t i = 0; i < panels.count; ++i) {
-        const int64_t row = panels.Start(i);
-        tile.rows = panels.Height(i);
-        tile.a = job.a_in_place ? RowsOfA(job, t.batch, t.row + row, k0).data : a + row * groups * kInt8Group;
-        tile.a_row = job.a_in_place ? p.a.row_stride : kInt8Group;
-        tile.a_group = job.a_in_place ? kInt8Group : tile.rows * kInt8Group;
-        tile.row_terms = last && job.one_term && x.rows ? x.row_terms + row : nullptr;
-        tile.c = c + row * p.c_row_stride;
-        job.tile(tile);
-      }
-      if (last && !job.one_term) Correct(job, t, x, t.col + j, tile.cols);
-    }
-    k0 += depth;
-  } while (k0 < p.k);
+    s.depth = std::min(kDepth, p.k - s.k0), s.groups = CeilDiv(s.depth, kInt8Group);
+    s.last = s.k0 + s.depth >= p.k;
+    s.a = a;
+    if (a) SetA(job, t, panels, s.k0, s.depth, a);
+    RunSlice(job, t, x, panels, s, b);
+    s.k0 += s.depth;
+  } while (s.k0 < p.k);
 }
 
 // Rows that a tile reads side by side must not fall into one set of L1: no stride of its 4 KiB ways.

@@ -32,6 +32,8 @@ void PackInt8Rows(const uint8_t* src, int64_t row_stride, int64_t groups, uint8_
 // sums[i] = the sum of the n bytes at x + i * row_stride, for `rows` rows.
 void SumInt8Rows(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, bool is_signed,
                  int32_t* sums);
+using Int8SumsFn = void (*)(const uint8_t*, int64_t, int64_t, int64_t, bool, int32_t*);
+Int8SumsFn Int8SumsVnni();  // the same; null where it is not compiled; needs isa::HasVnni()
 
 }  // namespace opsnn::gemm
 

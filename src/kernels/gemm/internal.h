@@ -37,13 +37,13 @@ struct RowPanels {
 // Where a panel of A lies. Packed: panels behind each other, k-major. Else in place with one unit stride.
 enum class ALayout : uint8_t { kPacked, kUnitRow /* row_stride 1 */, kUnitK /* col_stride 1 */ };
 
-// The part of the epilogue that every tile applies in registers: x = clip(x + bias, lo, hi). Neutral values
-// (-0, -Inf, +Inf) leave every x as it is, NaN and -0 included.
+// The part of the epilogue that every tile applies: in registers x = clip(x + bias, lo, hi), where neutral
+// values (-0, -Inf, +Inf) leave every x as it is, NaN and -0 included; then any other activation, as soon as
+// the tile is stored.
 struct TileFinish {
   bool on = false;
   const float* bias = nullptr;  // of the block's first column, or null
   float lo = 0, hi = 0;
-  // Wide tiles: not kNone for an activation that is no clip, applied to a tile as soon as it is stored.
   vector::RegAct act = vector::RegAct::kNone;
   const float* act_imm = nullptr;
 };
@@ -54,11 +54,13 @@ struct Lines {
   int64_t row_bytes = 0, per_row = 0, line = 0, left = 0;
   Lines() = default;
   Lines(const void* first, int64_t stride_bytes, int64_t rows, int64_t bytes)
-      : row(static_cast<const char*>(first)),
-        row_bytes(stride_bytes),
-        per_row(CeilDiv(bytes, 64) +
-                ((reinterpret_cast<uintptr_t>(first) | static_cast<uint64_t>(stride_bytes)) % 64 != 0)),
-        left(rows * per_row) {}
+      : row(static_cast<const char*>(first)), row_bytes(stride_bytes) {
+    if (stride_bytes == bytes) bytes *= rows, rows = 1;  // one run of lines
+    const auto offset =
+        reinterpret_cast<uintptr_t>(first) | (rows > 1 ? static_cast<uint64_t>(stride_bytes) : 0);
+    per_row = CeilDiv(bytes, 64) + (offset % 64 != 0);
+    left = rows * per_row;
+  }
   const char* Next() {
     const char* p = row + line * 64;
     --left;
@@ -142,19 +144,15 @@ void RunGemv(const Params& p);
 enum class Scratch : uint8_t { kA, kB, kC, kConvert, kCount };
 float* ThreadScratch(Scratch use, int64_t floats);
 
-// What of the epilogue the tiles have applied: nothing, bias and clip, or bias and any activation.
-enum class InTile : uint8_t { kNothing, kClip, kAct };
-// The rest of the epilogue on rows x cols of C that are still in cache; `c` is its first element, (row, col)
-// its position.
+// The epilogue on rows x cols of C that are still in cache; `c` is its first element, (row, col) its
+// position. `in_tile` says that tiles have applied all but the program.
 void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float* c, int64_t ldc,
-                 int64_t rows, int64_t cols, InTile done);
+                 int64_t rows, int64_t cols, bool in_tile);
 // Lets C be summed up in an output of the program, which then works in place: nothing passes through scratch.
 // Needs an f32 output of unit column stride whose memory no other operand of the program shares.
 void SumInOutput(Params& p);
-// What tiles can do themselves of the epilogue, and whether FinishBlock has to follow. Wide tiles apply every
-// activation.
-TileFinish TilePart(const vector::Epilogue& e, int64_t col, bool wide);
-bool NeedsBlockPass(const vector::Epilogue& e, bool wide);
+// What tiles do themselves of the epilogue: all but its program, which FinishBlock runs.
+TileFinish TilePart(const vector::Epilogue& e, int64_t col);
 
 }  // namespace opsnn::gemm
 

@@ -114,6 +114,11 @@ HWY_INLINE void StoreTile(const MicroArgs& g, V (&acc)[MR][NV]) {
   }
 }
 
+// The activation on a tile that was just stored, and is in L1 for that reason.
+HWY_INLINE void Activate(const TileFinish& f, const MicroArgs& g, int64_t rows) {
+  if (f.act != vector::RegAct::kNone) FinishRows(g.c, g.ldc, rows, g.cols, nullptr, f.act, f.act_imm);
+}
+
 // The panel of A at a[k * stride + i]: packed (stride MR) and transposed operands.
 template <int MR>
 struct UnitRowA {

@@ -119,6 +119,7 @@ void RunTile(const BlockArgs& g, const TilePos& t, MicroArgs& m) {
     m.b_stride = g.b_row_stride;
     kFns[unit_row][m.cols > kLanes][height - 1](m);
   }
+  Activate(g.finish, m, static_cast<int64_t>(height));
 }
 
 // All tiles of one panel of B, which stays in L1 while A passes.

@@ -99,9 +99,7 @@ void WideBlockKernel(const BlockArgs& g) {
       m.b = g.b + j / kNr * g.b_panel_stride;
       m.c = g.c + row * g.ldc + j;
       kWideFns[unit_row][static_cast<size_t>(height - 1)](m);
-      if (g.finish.act != vector::RegAct::kNone) {
-        FinishRows(m.c, m.ldc, height, m.cols, nullptr, g.finish.act, g.finish.act_imm);
-      }
+      Activate(g.finish, m, height);
       if (share > 0) coming[first] = m.ahead.b;
     }
   }

@@ -11,6 +11,10 @@
 namespace opsnn::gemm {
 namespace {
 
+// g++ 12 builds unmasked forms on a register that it takes for uninitialised.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+
 #define OPSNN_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 
 // g++ 12 keeps an array of __m512i in memory and one of its own vector type in registers.
@@ -84,16 +88,64 @@ constexpr std::array<Int8TileFn, kInt8Rows> Table(std::integer_sequence<int, kRo
 using Rows = std::make_integer_sequence<int, kInt8Rows>;
 constexpr std::array<Int8TileFn, kInt8Rows> kTiles[2] = {Table<false>(Rows()), Table<true>(Rows())};
 
+// Lane r of the result: the sum of the lanes of s[r].
+OPSNN_VNNI inline __m512i SumsOfLanes(const V (&s)[16]) {
+  __m512i two[8], four[4];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    const __m512i a = (__m512i)s[2 * i], b = (__m512i)s[2 * i + 1];
+    two[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(two[2 * i], two[2 * i + 1]),
+                               _mm512_unpackhi_epi64(two[2 * i], two[2 * i + 1]));
+  }
+  constexpr int kEven = 0x88, kOdd = 0xDD;  // 128-bit lanes
+  const __m512i lo = _mm512_add_epi32(_mm512_shuffle_i32x4(four[0], four[1], kEven),
+                                      _mm512_shuffle_i32x4(four[0], four[1], kOdd));
+  const __m512i hi = _mm512_add_epi32(_mm512_shuffle_i32x4(four[2], four[3], kEven),
+                                      _mm512_shuffle_i32x4(four[2], four[3], kOdd));
+  return _mm512_add_epi32(_mm512_shuffle_i32x4(lo, hi, kEven), _mm512_shuffle_i32x4(lo, hi, kOdd));
+}
+
+// Sixteen rows at a time, so that their lanes are added up together: one by one that takes longer than
+// reading a short row.
+template <bool kSigned>
+OPSNN_VNNI void SumRows(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, int32_t* sums) {
+  const __m512i ones = _mm512_set1_epi8(1);
+  for (int64_t row = 0; row < rows; row += 16) {
+    const int64_t count = rows - row < 16 ? rows - row : 16;
+    V s[16];
+#pragma GCC unroll 16
+    for (int r = 0; r < 16; ++r) s[r] = V{};
+    for (int64_t i = 0; i < n; i += 64) {
+      const __mmask64 mask = n - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (n - i)) - 1;
+#pragma GCC unroll 16
+      for (int r = 0; r < 16; ++r) {
+        const __m512i v = _mm512_maskz_loadu_epi8(mask, x + (row + (r < count ? r : 0)) * row_stride + i);
+        s[r] = Dot<kSigned>(s[r], v, ones);
+      }
+    }
+    _mm512_mask_storeu_epi32(sums + row, static_cast<__mmask16>((1u << count) - 1), SumsOfLanes(s));
+  }
+}
+void AnySums(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, bool is_signed, int32_t* sums) {
+  (is_signed ? &SumRows<true> : &SumRows<false>)(x, row_stride, rows, n, sums);
+}
+
 void AnyTile(const Int8Tile& t) { kTiles[t.a_signed][static_cast<size_t>(t.rows - 1)](t); }
 
 }  // namespace
 
 Int8TileFn Int8TileVnni() { return &AnyTile; }
+Int8SumsFn Int8SumsVnni() { return &AnySums; }
 
 }  // namespace opsnn::gemm
 
 #else
 namespace opsnn::gemm {
 Int8TileFn Int8TileVnni() { return nullptr; }
+Int8SumsFn Int8SumsVnni() { return nullptr; }
 }  // namespace opsnn::gemm
 #endif
