@@ -52,16 +52,22 @@ Status Adapt_Unique(const Call& call, OpCall& out) {
   const std::string_view api = call.function().api;
   const bool consecutive = api == "aclnnUniqueConsecutive", by_dim = api == "aclnnUniqueDim";
   constexpr int64_t kFlattened = 1000;  // the dim that stands for none
-  const Operand self = Arg(call, "self"), y = Arg(call, "valueOut"), inverse = Arg(call, "inverseOut");
+  const Operand self = Arg(call, "self"), inverse = Arg(call, "inverseOut");
+  Operand y = Arg(call, "valueOut");
   const bool has_counts = call.function().Find("countsOut") >= 0;
   const Operand counts = has_counts ? Arg(call, "countsOut") : Operand();
   OPSNN_RETURN_IF_ERROR(RequireDType(call, y, self.desc.dtype, "self"));
   const bool along = by_dim || (consecutive && call.Int("dim") != kFlattened);
   int dim = 0;
+  bool flat = false;
   if (along) {
     OPSNN_RETURN_IF_ERROR(RequireRank(call, self, 1, kMaxRank));
     OPSNN_ASSIGN_OR_RETURN(dim, DimOf(call, "dim", call.Int("dim"), self.desc.dims.rank()));
     Dims want = self.desc.dims;
+    // One dim that all slices fit into keeps it, whatever their number.
+    flat = y.desc.dims.rank() == 1 && want.rank() > 1 && y.desc.IsContiguous() &&
+           NumElements(y.desc.dims) == NumElements(want);
+    if (flat) y = Reshaped(y, want);
     OPSNN_RETURN_IF_ERROR(RequireRank(call, y, want.rank(), want.rank()));
     want[dim] = y.desc.dims[dim];
     OPSNN_RETURN_IF_ERROR(RequireShape(call, y, want, "that of self but along dim"));
@@ -70,6 +76,7 @@ Status Adapt_Unique(const Call& call, OpCall& out) {
   }
   const bool counted = has_counts && (by_dim || call.Int("returnCounts") != 0);
   OpCall c = Counted("CountedUnique", self, y, along ? dim : 0, &out);
+  if (flat) out.sizes.clear();
   if (along) c.attrs.Set("axis", int64_t{dim});
   c.attrs.Set("consecutive", int64_t{consecutive});
   c.outputs.push_back(Operand());
@@ -80,9 +87,11 @@ Status Adapt_Unique(const Call& call, OpCall& out) {
     c.outputs[2] = WithDType(inverse, DType::kS64);
   }
   if (counted) {
-    OPSNN_RETURN_IF_ERROR(
-        RequireShape(call, counts, {y.desc.dims[along ? dim : 0]}, "as many as valueOut has room for"));
-    c.outputs[3] = WithDType(counts, DType::kS64);
+    const int64_t room = y.desc.dims[along ? dim : 0];
+    OPSNN_RETURN_IF_ERROR(RequireRank(call, counts, 1, 1));
+    if (!flat || counts.desc.dims[0] < room)
+      OPSNN_RETURN_IF_ERROR(RequireShape(call, counts, {room}, "as many as valueOut has room for"));
+    c.outputs[3] = WithDType(WithView(counts, {room}, StridesOf(counts.desc)), DType::kS64);
     out.sizes.push_back({counts.tensor, 0, c.outputs[1]});
   }
   if (consecutive && inverse.desc.dtype != counts.desc.dtype) {

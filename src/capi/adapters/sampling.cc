@@ -7,6 +7,20 @@
 namespace opsnn::capi {
 namespace {
 
+// Dense tensors of `count` values in any dims, as one dim.
+Status ReadFlat(const Call& call, std::initializer_list<const char*> names, int64_t count,
+                std::vector<Operand>* to) {
+  for (const char* name : names) {
+    const Operand o = Arg(call, name);
+    if (NumElements(o.desc.dims) != count || !o.desc.IsContiguous()) {
+      return InvalidArgument("%s: %s has shape %s; allowed: %lld elements, dense", call.function().api, name,
+                             ToString(o.desc.dims).c_str(), static_cast<long long>(count));
+    }
+    to->push_back(Reshaped(o, {count}));
+  }
+  return OkStatus();
+}
+
 Operand Wide(const Operand& o) { return o.given() && IsHalf(o.desc.dtype) ? WithDType(o, DType::kF32) : o; }
 Operand Whole(const Operand& o) { return o.given() ? WithDType(o, DType::kS64) : o; }
 
@@ -66,10 +80,8 @@ Status Adapt_AdvanceStep(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(
       RequireShape(call, blocks, {seqs, blocks.desc.dims[1]}, "one row of blocks per sequence"));
   std::vector<Operand> outputs;
-  for (const char* name : {"inputTokens", "inputPositions", "seqLens", "slotMapping"}) {
-    outputs.push_back(Arg(call, name));
-    OPSNN_RETURN_IF_ERROR(RequireShape(call, outputs.back(), {seqs}, "one value per sequence"));
-  }
+  OPSNN_RETURN_IF_ERROR(
+      ReadFlat(call, {"inputTokens", "inputPositions", "seqLens", "slotMapping"}, seqs, &outputs));
   const Operand tokens = WithView(sampled, {queries}, {StridesOf(sampled.desc)[0]});
   Take(CallOf("AdvanceStep", {tokens, outputs[2], blocks}, outputs), &out);
   out.attrs.Set("block_size", block);
@@ -93,14 +105,8 @@ Status Adapt_AdvanceStepSpec(const Call& call, OpCall& out) {
       RequireShape(call, blocks, {seqs, blocks.desc.dims[1]}, "one row of blocks per sequence"));
   OPSNN_RETURN_IF_ERROR(RequireShape(call, accepted, {seqs}, "one count per sequence"));
   std::vector<Operand> outputs;
-  for (const char* name : {"inputTokens", "inputPositions", "seqLens", "slotMapping"}) {
-    Operand o = Arg(call, name);
-    if (NumElements(o.desc.dims) != seqs * each || !o.desc.IsContiguous()) {
-      return InvalidArgument("%s: %s has shape %s; allowed: %lld elements, dense", call.function().api, name,
-                             ToString(o.desc.dims).c_str(), static_cast<long long>(seqs * each));
-    }
-    outputs.push_back(Reshaped(o, {seqs * each}));
-  }
+  OPSNN_RETURN_IF_ERROR(
+      ReadFlat(call, {"inputTokens", "inputPositions", "seqLens", "slotMapping"}, seqs * each, &outputs));
   Take(CallOf("AdvanceStepSpec", {sampled, outputs[1], blocks, proposed, accepted}, outputs), &out);
   out.attrs.Set("block_size", block);
   return OkStatus();

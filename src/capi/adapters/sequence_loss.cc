@@ -245,8 +245,7 @@ Status Adapt_CrossEntropyMaxSum(const Call& call, OpCall& out) {
   for (const Operand* o : {&sums, &predicted, &y}) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, *o, highest));
   if (call.Double("labelSmoothing") != 0)
     return BadValue(call, "labelSmoothing", StrFormat("%g", call.Double("labelSmoothing")), "0");
-  for (const char* name : {"inputOptional", "weightOptional"})
-    if (call.Given(name)) return BadValue(call, name, "given", "null");
+  // inputOptional and weightOptional, from which the logits came, say nothing more.
   if (logits.given() != softmax.given()) {
     return BadValue(call, "softMaxOutOptional", softmax.given() ? "given" : "null",
                     "as vocabParallelLogitsOptional: both, or none");

@@ -347,7 +347,8 @@ TEST_F(GradientTest, LstmCell) {
       << aclGetRecentErrMsg();
   std::vector<double> got = h.Get();
   for (double v : c.Get()) got.push_back(v);
-  EXPECT_EQ(Compare(got, both, PointwiseTolerance(both, DType::kF32, 32)), "");
+  // States are sums of terms below 1 that may cancel.
+  EXPECT_EQ(Compare(got, both, std::vector<double>(both.size(), 32 * 0x1p-24)), "");
   EXPECT_EQ(Compare(kept.Get(), storage, PointwiseTolerance(storage, DType::kF32, 16)), "");
 }
 
