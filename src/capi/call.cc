@@ -108,11 +108,14 @@ bool IsPlainFormat(int format) {
   }
 }
 
-// Weights in FRACTAL_NZ: functions named after it take them, and those that bring tensors into it or out of
+// Weights in FRACTAL_NZ: these functions take them, or bring tensors into it and out of it.
 // it.
 bool TakesTiles(std::string_view api) {
-  return api.find("Nz") != std::string_view::npos || api == "aclnnNpuFormatCast" ||
-         api == "aclnnQuantMatmulDequant" || api == "aclnnQuantMatmulV5";
+  for (const char* part :
+       {"Nz", "INT4Pack", "NpuFormatCast", "QuantMatmulDequant", "QuantMatmulV5", "WeightQuantBatch"}) {
+    if (api.find(part) != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 bool IsTiledFormat(int format) {

@@ -7,6 +7,7 @@
 
 #include "aclnnop/aclnn_addmm.h"
 #include "aclnnop/aclnn_batch_matmul.h"
+#include "aclnnop/aclnn_convert_weight_to_int4_pack.h"
 #include "aclnnop/aclnn_fused_quant_matmul.h"
 #include "aclnnop/aclnn_fused_quant_matmul_weight_nz.h"
 #include "aclnnop/aclnn_matmul.h"
@@ -394,6 +395,45 @@ TEST_F(MatmulTiles, QuantMatmulDequant) {
         CALL(aclnnQuantMatmulDequant, x, weight, scale, nullptr, nullptr, nullptr, nullptr, mode, false, y),
         161002, {"transposeWeight is false"});
   }
+}
+
+TEST_F(MatmulTiles, WeightsOf4Bits) {
+  for (int round = 0; round < 18; ++round) {
+    const DType t = kFloats[1 + round % 2];
+    const int64_t m = rng_.Int(1, 9), k = rng_.Int(1, 40), n = 8 * rng_.Int(1, 9);
+    const bool tiled = round % 3 == 2;
+    ApiTensor weight(DType::kS32, {k, n}, &rng_, round % 3 == 1), packed(DType::kS32, {k, n / 8}, &rng_);
+    Values w;
+    for (int64_t i = 0; i < k * n; ++i) w.push_back(static_cast<double>(rng_.Int(-8, 7)));
+    weight.Set(w);
+    Tiled blocks(DType::kS32, {k, n / 8}, Values(static_cast<size_t>(k * n / 8), 0), false, rng_);
+    aclTensor* to = tiled ? static_cast<aclTensor*>(blocks) : static_cast<aclTensor*>(packed);
+    ASSERT_EQ(CALL(aclnnConvertWeightToINT4Pack, weight, to), 0) << aclGetRecentErrMsg();
+    if (!tiled) {
+      const Values words = packed.Get();
+      for (int64_t i = 0; i < k * n; ++i) {
+        const auto word = static_cast<uint32_t>(static_cast<int64_t>(words[static_cast<size_t>(i / 8)]));
+        ASSERT_EQ(word >> (4 * (i % 8)) & 15,
+                  static_cast<uint32_t>(static_cast<int>(w[static_cast<size_t>(i)])) & 15);
+      }
+    }
+    RandomTensor x(t, {m, k}, rng_, round % 4 == 1, 2), scale(t, {n}, rng_);
+    ApiTensor y(t, {m, n}, &rng_, round % 4 == 3);
+    ASSERT_EQ(CALL(aclnnWeightQuantBatchMatmulV3, x, to, scale, nullptr, nullptr, nullptr, nullptr, 0, 0, y),
+              0)
+        << aclGetRecentErrMsg();
+    Values want = Product(x.values(), w, 1, m, k, n), tolerance;
+    for (int64_t i = 0; i < m * n; ++i) {
+      want[static_cast<size_t>(i)] *= scale[i % n];
+      tolerance.push_back(SumTolerance(want[static_cast<size_t>(i)], 64, k, t));
+    }
+    EXPECT_EQ(Compare(y.Get(), want, tolerance), "") << Name(t) << tiled;
+    ExpectGuards({&weight, &packed, &x, &y, &blocks.memory()});
+  }
+  ApiTensor weight(DType::kS32, {2, 12}), packed(DType::kS32, {2, 1}), even(DType::kS32, {2, 16});
+  ExpectRefused(CALL(aclnnConvertWeightToINT4Pack, weight, packed), 161002, {"weight is of shape [2,12]"});
+  ExpectRefused(CALL(aclnnConvertWeightToINT4Pack, even, packed), 161002,
+                {"weightInt4Pack has shape [2,1]", "[2,2]"});
 }
 
 TEST_F(MatmulTiles, QuantMatmulReduceSum) {

@@ -112,26 +112,88 @@ Status Adapt_NpuFormatCast(const Call& call, OpCall& out) {
     return InvalidArgument("%s: dstTensor has shape %s; allowed: %s, the shape of srcTensor",
                            call.function().api, ToString(want).c_str(), ToString(dims).c_str());
   }
-  OPSNN_ASSIGN_OR_RETURN(Operand plain, MatrixArg(call, "srcTensor", &out));
-  if (!IsTiled(call, "dstTensor")) {
-    Take(CallOf("Identity", {plain}, {dst}), &out);
+  OPSNN_ASSIGN_OR_RETURN(const Operand plain, MatrixArg(call, "srcTensor", &out));
+  return StoreMatrix(call, plain, "dstTensor", &out);
+}
+
+Status StoreMatrix(const Call& call, Operand plain, const char* param, OpCall* out) {
+  if (!IsTiled(call, param)) {
+    Take(CallOf("Identity", {plain}, {Arg(call, param)}), out);
     return OkStatus();
   }
-  OPSNN_ASSIGN_OR_RETURN(const Tiles t, TilesOf(call, "dstTensor"));
+  OPSNN_ASSIGN_OR_RETURN(const Tiles t, TilesOf(call, param));
   if (t.exchanged) plain = SwappedLast(plain);
   // Filled up with zeros first, then block by block.
   const int rank = t.matrix.rank();
   const int64_t rows = t.matrix[rank - 2], tall = t.block / t.columns0;
   Dims padded = WithLast(t.matrix, t.width);
   padded[rank - 2] = tall;
-  const Operand wide = out.Temp(src.desc.dtype, padded);
+  const Operand wide = out->Temp(plain.desc.dtype, padded);
   std::vector<int64_t> pads(static_cast<size_t>(2 * rank), 0);
   pads[static_cast<size_t>(2 * rank - 2)] = tall - rows;
   pads[static_cast<size_t>(2 * rank - 1)] = t.width - t.matrix[rank - 1];
-  out.first.push_back(CallOf("Pad", {plain, ConstantInts(pads)}, {wide}));
+  out->first.push_back(CallOf("Pad", {plain, ConstantInts(pads)}, {wide}));
   const Operand to = RowsOfTiles(t, tall);
-  Take(CallOf("Identity", {Reshaped(wide, to.desc.dims)}, {to}), &out);
+  Take(CallOf("Identity", {Reshaped(wide, to.desc.dims)}, {to}), out);
   return OkStatus();
+}
+
+namespace {
+
+constexpr int kNibbles = 8, kNibbleBits = 4;  // of an s32
+
+// 0, 4, 8, ..: where the integers of 4 bits lie.
+Operand NibbleShifts() {
+  auto t = std::make_shared<HostTensor>(DType::kS32, Dims{kNibbles});
+  for (int i = 0; i < kNibbles; ++i) t->as<int32_t>()[i] = kNibbleBits * i;
+  return Constant(std::move(t));
+}
+
+}  // namespace
+
+Operand UnpackedInt4(const Operand& packed, OpCall* out) {
+  Dims dims = packed.desc.dims, strides = StridesOf(packed.desc), eight = dims;
+  eight.push_back(kNibbles), strides.push_back(0);
+  const Operand each = WithView(packed, eight, strides);
+  dims[dims.rank() - 1] *= kNibbles;
+  const Operand values = out->Temp(DType::kS8, dims);
+  ProgramBuilder b;
+  const SlotId word = b.Input(ComputeType::kS32), shift = b.Input(ComputeType::kS32);
+  const SlotId nibble =
+      b.Binary(StageOp::kBitAnd, b.Binary(StageOp::kShiftRight, word, shift), b.Const(15, ComputeType::kS32));
+  // 8 and above stand for negative numbers.
+  const SlotId high = b.Binary(StageOp::kBitAnd, nibble, b.Const(8, ComputeType::kS32));
+  b.Output(b.Binary(StageOp::kSub, nibble, b.Binary(StageOp::kAdd, high, high)));
+  out->first.push_back(ProgramCall(std::move(b).Build(), {each, NibbleShifts()}, {Reshaped(values, eight)}));
+  return values;
+}
+
+Status Adapt_ConvertWeightToInt4Pack(const Call& call, OpCall& out) {
+  const Operand weight = Arg(call, "weight");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, weight, 2, 3));
+  Dims packed = weight.desc.dims, eight = packed, strides = StridesOf(weight.desc);
+  const int last = packed.rank() - 1;
+  if (NumElements(packed) == 0 || packed[last] % kNibbles != 0) {
+    return BadValue(call, "weight", "of shape " + ToString(packed),
+                    "shapes without a 0, the last dim a multiple of 8");
+  }
+  packed[last] /= kNibbles;
+  if (const Dims got = LogicalDims(call, "weightInt4Pack"); !(got == packed)) {
+    return InvalidArgument("%s: weightInt4Pack has shape %s; allowed: %s, eight values in one",
+                           call.function().api, ToString(got).c_str(), ToString(packed).c_str());
+  }
+  eight[last] = packed[last], eight.push_back(kNibbles);
+  strides.push_back(strides[last]), strides[last] *= kNibbles;
+  const Operand words = out.Temp(DType::kS32, packed);
+  Dims kept = packed, own = StridesOf(words.desc);
+  kept.push_back(1), own.push_back(0);
+  ProgramBuilder b;
+  const SlotId value = b.Input(ComputeType::kS32), shift = b.Input(ComputeType::kS32);
+  const SlotId nibble = b.Binary(StageOp::kBitAnd, value, b.Const(15, ComputeType::kS32));
+  b.Output(b.Unary(StageOp::kRowSum, b.Binary(StageOp::kShiftLeft, nibble, shift)));
+  out.first.push_back(ProgramCall(std::move(b).Build(), {WithView(weight, eight, strides), NibbleShifts()},
+                                  {WithView(words, kept, own)}, 1));
+  return StoreMatrix(call, words, "weightInt4Pack", &out);
 }
 
 }  // namespace opsnn::capi

@@ -14,6 +14,12 @@ constexpr int64_t kTileRows = 16, kTileBytes = 32;
 // that is filled from the blocks before.
 Result<Operand> MatrixArg(const Call& call, const char* param, OpCall* out);
 
+// Stores a row-major matrix, or a batch of them, in a parameter of either layout.
+Status StoreMatrix(const Call& call, Operand plain, const char* param, OpCall* out);
+// Integers of 4 bits, eight in each s32 along the last dim, the first in the lowest bits, as a temporary of
+// s8.
+Operand UnpackedInt4(const Operand& packed, OpCall* out);
+
 Operand SwappedLast(const Operand& o);  // the last two dims exchanged
 // y = a b; of halves, too, the f32 sums go to y unrounded.
 OpCall FloatProduct(const Operand& a, const Operand& b, const Operand& y);

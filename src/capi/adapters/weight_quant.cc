@@ -78,7 +78,11 @@ Status BindBias(const Call& call, int64_t n, OpCall* out) {
 Status Adapt_WeightQuantBatchMatmul(const Call& call, OpCall& out) {
   const char* api = call.function().api;
   const Operand x = Arg(call, "x"), y = Arg(call, "y");
-  OPSNN_ASSIGN_OR_RETURN(const Operand weight, MatrixArg(call, "weight", &out));
+  OPSNN_ASSIGN_OR_RETURN(Operand weight, MatrixArg(call, "weight", &out));
+  if (weight.desc.dtype == DType::kS32) {
+    OPSNN_RETURN_IF_ERROR(RequireRank(call, weight, 2, 2));
+    weight = UnpackedInt4(weight, &out);
+  }
   if (call.function().Find("innerPrecise") >= 0 &&
       (call.Int("innerPrecise") < 0 || call.Int("innerPrecise") > 1))
     return BadValue(call, "innerPrecise", std::to_string(call.Int("innerPrecise")), "0 (exact), 1 (fast)");
@@ -86,7 +90,8 @@ Status Adapt_WeightQuantBatchMatmul(const Call& call, OpCall& out) {
     if (!call.Given(p)) continue;
     return Errorf(Code::kNotImplemented, "%s: %s is given; quantised outputs are not implemented", api, p);
   }
-  for (const Operand* o : {&x, &weight}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 2, 2));
+  for (const Operand* o : std::initializer_list<const Operand*>{&x, &weight})
+    OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 2, 2));
   const int64_t m = x.desc.dims[0], k = x.desc.dims[1], n = weight.desc.dims[1];
   if (weight.desc.dims[0] != k || m < 1 || k < 1 || n < 1) {
     return InvalidArgument(
