@@ -120,10 +120,18 @@ HWY_INLINE void Put(V v, float* y, int64_t n) {
   }
 }
 
-HWY_INLINE auto RotateBy(int64_t lanes) {
-  HWY_ALIGN int32_t from[kLanes];
-  for (int64_t l = 0; l < kLanes; ++l) from[l] = static_cast<int32_t>((l + lanes) % kLanes);
-  return hn::SetTableIndices(D(), from);
+// Lane l of a rotation by kBy is lane l + kBy. A table: one that is written for each row would be waited for.
+template <int kBy>
+struct Rotation {
+  HWY_ALIGN int32_t from[kLanes] = {};
+  constexpr Rotation() {
+    for (int64_t l = 0; l < kLanes; ++l) from[l] = static_cast<int32_t>((l + kBy) % kLanes);
+  }
+};
+template <int kBy>
+HWY_INLINE auto RotateBy() {
+  static constexpr Rotation<kBy> kTable;
+  return hn::SetTableIndices(D(), kTable.from);
 }
 
 // Windows of stride 2 take even and odd columns; the third column is the next even one. Of stride 1, the
@@ -131,7 +139,7 @@ HWY_INLINE auto RotateBy(int64_t lanes) {
 template <Kind kKind, int kStride, int kKernel>
 bool Row(const WindowRow& r) {
   const D d;
-  const auto by_one = RotateBy(1), by_two = RotateBy(2);
+  const auto by_one = RotateBy<1>(), by_two = RotateBy<2>();
   const auto but_one = hn::FirstN(d, kLanes - 1), but_two = hn::FirstN(d, kLanes - 2);
   Scan<kKind> scan(r);
   V even, odd, one, two;  // of the vector at hand; rotated
