@@ -28,6 +28,7 @@ struct Target {
   std::string dtype = "f32", epilogue;
   std::string fusion, policy, passes_off;  // empty: what the knobs say
   int threads = 0;                         // 0: not given
+  double peak_limit = -1;                  // below 0: not given
   uint64_t seed = 0;
 
   // Adds the positional and every option; `operators` allows operator targets.

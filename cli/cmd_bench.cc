@@ -25,13 +25,13 @@ Status PrintNodes(opsnn::Model& model, const opsnn::Feeds& feeds, int top) {
   std::sort(stats.nodes.begin(), stats.nodes.end(), [](const auto& a, const auto& b) { return a.us > b.us; });
   double total = 0;
   for (const auto& n : stats.nodes) total += n.us;
-  std::printf("  %9s %6s %8s  %-36s %-22s %s\n", "us", "share", "GB/s", "node", "output",
+  std::printf("  %9s %6s %8s %9s  %-36s %-22s %s\n", "us", "share", "GB/s", "live MiB", "node", "output",
               "operator / variant");
   for (size_t i = 0; i < std::min<size_t>(top, stats.nodes.size()); ++i) {
     const auto& n = stats.nodes[i];
-    std::printf("  %9.1f %5.1f%% %8.1f  %-36.36s %-22.22s %s / %s\n", n.us, 100 * n.us / total,
-                n.us > 0 ? n.bytes / n.us / 1e3 : 0.0, n.node.c_str(), n.shape.c_str(), n.op.c_str(),
-                n.variant.c_str());
+    std::printf("  %9.1f %5.1f%% %8.1f %9.2f  %-36.36s %-22.22s %s / %s\n", n.us, 100 * n.us / total,
+                n.us > 0 ? n.bytes / n.us / 1e3 : 0.0, n.live_bytes / 1048576.0, n.node.c_str(),
+                n.shape.c_str(), n.op.c_str(), n.variant.c_str());
   }
   return opsnn::OkStatus();
 }

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 struct Figures {
   std::string name, note;  // note: why there are no figures, or where NaN and Inf do not match
-  double cosine = 1, max_abs = 0, max_rel = 0, largest = 0;
+  double cosine = NAN, max_abs = NAN, max_rel = NAN, largest = NAN;  // NAN: they say nothing here
   bool ok = false;
 };
 
@@ -25,6 +25,7 @@ std::string DimsText(const opsnn::Tensor& t) {
 // max_abs may be `tolerance` times the largest finite magnitude of b; NaN equals NaN, Inf the same Inf.
 void Measure(const std::vector<double>& a, const std::vector<double>& b, double tolerance, Figures* f) {
   double dot = 0, aa = 0, bb = 0;
+  f->max_abs = f->max_rel = f->largest = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
       const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
@@ -37,7 +38,8 @@ void Measure(const std::vector<double>& a, const std::vector<double>& b, double 
     f->largest = std::max(f->largest, std::fabs(b[i]));
     if (b[i] != 0) f->max_rel = std::max(f->max_rel, error / std::fabs(b[i]));
   }
-  f->cosine = aa > 0 && bb > 0 ? dot / (std::sqrt(aa) * std::sqrt(bb)) : aa == bb ? 1 : 0;
+  if (f->note.empty())
+    f->cosine = aa > 0 && bb > 0 ? dot / (std::sqrt(aa) * std::sqrt(bb)) : aa == bb ? 1 : 0;
   f->ok = f->note.empty() && f->max_abs <= tolerance * f->largest;
 }
 
@@ -61,6 +63,8 @@ Result<Figures> CompareFiles(const fs::path& a, const fs::path& b, double tolera
     f.note = DimsText(*x) + " and " + DimsText(*y);
   } else {
     Measure(x->ToDoubles(), y->ToDoubles(), tolerance, &f);
+    if (x->dtype() != y->dtype())
+      f.note += std::string(f.note.empty() ? "" : "; ") + Name(x->dtype()) + " against " + Name(y->dtype());
     if (x->dtype() == opsnn::DType::kS64 && y->dtype() == opsnn::DType::kS64)
       MeasureExactly(*x, *y, tolerance, &f);
   }
@@ -84,6 +88,12 @@ Result<std::vector<std::pair<fs::path, fs::path>>> Pairs(const std::string& a, c
   return pairs;
 }
 
+std::string Figure(const char* format, double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, v);
+  return std::isnan(v) ? "-" : text;
+}
+
 Status RunCompare(const std::string& a, const std::string& b, double tolerance, bool json) {
   auto pairs = Pairs(a, b);
   if (!pairs.ok()) return pairs.status();
@@ -94,6 +104,7 @@ Status RunCompare(const std::string& a, const std::string& b, double tolerance, 
     if (!figures.ok()) return figures.status();
     const Figures& f = *figures;
     if (!f.ok && first_bad.empty()) first_bad = f.name;
+    // NAN becomes null in JSON.
     list.push_back({{"name", f.name},
                     {"ok", f.ok},
                     {"cosine", f.cosine},
@@ -102,9 +113,10 @@ Status RunCompare(const std::string& a, const std::string& b, double tolerance, 
                     {"largest", f.largest},
                     {"note", f.note}});
     if (!json)
-      std::printf("%-4s %-32s cosine %.9f, max abs %.3g (largest value %.3g), max rel %.3g%s%s\n",
-                  f.ok ? "ok" : "BAD", f.name.c_str(), f.cosine, f.max_abs, f.largest, f.max_rel,
-                  f.note.empty() ? "" : "; ", f.note.c_str());
+      std::printf("%-4s %-32s cosine %s, max abs %s (largest value %s), max rel %s%s%s\n",
+                  f.ok ? "ok" : "BAD", f.name.c_str(), Figure("%.9f", f.cosine).c_str(),
+                  Figure("%.3g", f.max_abs).c_str(), Figure("%.3g", f.largest).c_str(),
+                  Figure("%.3g", f.max_rel).c_str(), f.note.empty() ? "" : "; ", f.note.c_str());
   }
   if (json) PrintJson({{"ok", first_bad.empty()}, {"tolerance", tolerance}, {"tensors", list}});
   if (first_bad.empty()) return opsnn::OkStatus();

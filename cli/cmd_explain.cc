@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/cli.h"
@@ -124,6 +125,45 @@ Status PrintConvolutions(const std::vector<opsnn::ConvolutionChoice>& list, bool
   return opsnn::OkStatus();
 }
 
+double MiB(int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
+
+Json MemoryJson(const opsnn::RunStats& s) {
+  Json curve = Json::array(), tried = Json::array();
+  for (const auto& n : s.nodes)
+    curve.push_back(
+        {{"node", n.node}, {"op", n.op}, {"live_bytes", n.live_bytes}, {"view", n.variant == "view"}});
+  for (const auto& [name, bytes] : s.memory_tried) tried.push_back({{"strategy", name}, {"bytes", bytes}});
+  return {{"arena_bytes", s.peak_bytes},
+          {"live_peak_bytes", s.live_peak_bytes},
+          {"io_bytes", s.io_bytes},
+          {"weight_bytes", s.weight_bytes},
+          {"views", s.views},
+          {"in_place", s.in_place},
+          {"strategy", s.memory_strategy},
+          {"tried", tried},
+          {"curve", curve}};
+}
+
+// What lives while each node runs, as a table with bars.
+void PrintMemory(const opsnn::RunStats& s) {
+  constexpr int kBar = 40;
+  std::printf("memory: arena %.2f MiB by %s; %.2f MiB live at the peak; inputs and outputs %.2f MiB\n",
+              MiB(s.peak_bytes), s.memory_strategy.c_str(), MiB(s.live_peak_bytes), MiB(s.io_bytes));
+  std::printf(
+      "  without memory of their own: %d views, %d results computed in place, %zu of %d nodes fused away\n",
+      s.views, s.in_place, static_cast<size_t>(s.nodes_imported) - s.nodes.size(), s.nodes_imported);
+  for (const auto& [name, bytes] : s.memory_tried)
+    std::printf("  tried %-28s %10.2f MiB\n", name.c_str(), MiB(bytes));
+  for (const auto& n : s.nodes) {
+    const int length = s.live_peak_bytes > 0
+                           ? static_cast<int>(n.live_bytes * kBar / std::max<int64_t>(s.live_peak_bytes, 1))
+                           : 0;
+    std::printf("  %9.3f MiB |%-*s| %-36.36s %.40s\n", MiB(n.live_bytes), kBar,
+                std::string(static_cast<size_t>(std::min(length, kBar)), '#').c_str(), n.node.c_str(),
+                n.op.c_str());
+  }
+}
+
 }  // namespace
 
 void AddExplain(CLI::App& app, Run& run) {
@@ -134,7 +174,7 @@ void AddExplain(CLI::App& app, Run& run) {
   auto other = std::make_shared<std::string>();
   auto expect = std::make_shared<std::vector<std::string>>();
   auto json = std::make_shared<bool>(false), graph = std::make_shared<bool>(false),
-       convolutions = std::make_shared<bool>(false);
+       convolutions = std::make_shared<bool>(false), memory = std::make_shared<bool>(false);
   target->AddTo(*cmd, true);
   cmd->add_option("--profile", *profile, "Device profile to ask, e.g. host, Ascend910B1")
       ->check(NotEmpty("the name of a device profile"));
@@ -147,9 +187,11 @@ void AddExplain(CLI::App& app, Run& run) {
   AddFlag(*cmd, "--graph", *graph, "Print the optimised graph as well");
   AddFlag(*cmd, "--convolutions", *convolutions,
           "Instead of edges: the algorithm of every convolution on this host, and why not the others");
+  AddFlag(*cmd, "--memory", *memory,
+          "Print the memory plan instead: peak, what was tried, what lives at every node");
   AddFlag(*cmd, "--json", *json, "Print JSON");
-  cmd->callback([&run, target, profile, other, expect, json, graph, convolutions] {
-    run = [target, profile, other, expect, json, graph, convolutions]() -> Status {
+  cmd->callback([&run, target, profile, other, expect, json, graph, convolutions, memory] {
+    run = [target, profile, other, expect, json, graph, convolutions, memory]() -> Status {
       auto model = target->Load(nullptr, true);
       if (!model.ok()) return model.status();
       opsnn::Shapes shapes;
@@ -158,6 +200,16 @@ void AddExplain(CLI::App& app, Run& run) {
       if (*convolutions) {
         auto list = model->Convolutions(shapes, values);
         return list.ok() ? PrintConvolutions(*list, *json) : list.status();
+      }
+      if (*memory) {
+        auto stats = model->Plan(shapes, values);
+        if (!stats.ok()) return stats.status();
+        if (*json) {
+          PrintJson(MemoryJson(*stats));
+        } else {
+          PrintMemory(*stats);
+        }
+        return opsnn::OkStatus();
       }
       auto decisions = model->Explain(shapes, *profile, values);
       if (!decisions.ok()) return decisions.status();

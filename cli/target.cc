@@ -80,6 +80,10 @@ void Target::AddTo(CLI::App& app, bool operators) {
       ->check(OneOf({"exact", "excess"}));
   app.add_option("--passes-off", passes_off, "Graph passes that do not run, comma-separated")
       ->check(NotEmpty("names of graph passes separated by commas"));
+  app.add_option(
+         "--peak-limit", peak_limit,
+         "Fuse less where activations would need more than this times what they need unfused; 0: never")
+      ->check(NumberIn(0, 1e6));
   app.add_option("--seed", seed, "Seed of random inputs, 0 or more")->check(IntIn(0, UINT64_MAX));
   if (!operators) return;
   auto* group = app.add_option_group("operator", "Arguments of an operator");
@@ -109,6 +113,7 @@ Result<opsnn::Model> Target::Load(const char* fusion_override, bool plan_only) c
                                     : opsnn::Fusion::kAuto;
   }
   if (!policy.empty()) options.policy = policy == "exact" ? opsnn::Policy::kExact : opsnn::Policy::kExcess;
+  if (peak_limit >= 0) options.peak_limit = peak_limit;
   if (!passes_off.empty()) {
     auto off = ParseList(passes_off, "--passes-off", "names of graph passes");
     if (!off.ok()) return off.status();

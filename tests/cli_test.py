@@ -104,6 +104,35 @@ class Cli(unittest.TestCase):
         text = run("explain", "conv2d", "--x", "1,64,56,56", "--w", "64,64,3,3", "--pad", "1", "--epilogue", "bias,relu")
         self.assertIn("benefit", text)
 
+    def test_explain_memory(self):
+        args = ("explain", self.model, "--shape", "image=1,3,64,64", "--memory")
+        m = json.loads(run(*args, "--json"))
+        self.assertGreaterEqual(m["arena_bytes"], m["live_peak_bytes"])
+        self.assertEqual(m["live_peak_bytes"], max(n["live_bytes"] for n in m["curve"]))
+        self.assertIn(m["strategy"], [t["strategy"] for t in m["tried"]])
+        self.assertIn(m["strategy"], run(*args))
+
+    def test_bench_convolutions_by_rank(self):
+        for op, x, w in (("conv1d", "1,4,9", "8,4,3"), ("conv2d", "1,4,9,9", "8,4,3,3"), ("conv3d", "1,4,5,6,7", "8,4,3,3,3")):
+            self.assertIn(op, run("bench", op, "--x", x, "--w", w, "--pad", "1", "--epilogue", "bias,relu", "--runs", "1"))
+        self.assertIn("--x", run("bench", "conv2d", "--x", "1,4,5,6,7", "--w", "8,4,3,3,3", ok=False))
+
+    def test_compare_says_nothing_where_there_is_nothing_to_say(self):
+        import numpy as np
+        a = np.array([1.0, 2.0, np.nan], np.float32)
+        np.save(f"{self.dir}/a.npy", a)
+        np.save(f"{self.dir}/half.npy", a.astype(np.float16))
+        np.save(f"{self.dir}/b.npy", np.array([1.0, np.nan, 3.0], np.float32))
+        np.save(f"{self.dir}/short.npy", np.array([1.0, 2.0], np.float32))
+        same = json.loads(run("compare", f"{self.dir}/a.npy", f"{self.dir}/half.npy", "--json"))["tensors"][0]
+        self.assertIn("f32 against f16", same["note"])
+        self.assertAlmostEqual(same["cosine"], 1)
+        for other in ("b", "short"):
+            p = subprocess.run([TOOL, "compare", f"{self.dir}/a.npy", f"{self.dir}/{other}.npy"], capture_output=True,
+                               text=True, timeout=60, check=False)
+            self.assertEqual(p.returncode, 1)
+            self.assertIn("cosine -", p.stdout)
+
     def test_explain_for_another_device(self):
         edges = json.loads(run("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--epilogue", "relu",
                                "--profile", "Ascend910B1", "--json"))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs the operator test cases that the onnx Python package carries as code through opsnn.
 
-usage: onnx_node_cases.py RUNNER TOOL [--only TEXT] [--keep FOLDER]
+usage: onnx_node_cases.py RUNNER TOOL [--only TEXT] [--keep FOLDER] [--document FILE [--update]]
 
 RUNNER is the program onnx_node_runner, TOOL is opsnn. Every case of a supported operator must pass, but for those
 refused for a stated reason (REFUSALS). Operators without support are listed with the number of their cases; of the
-ai.onnx forward operators at most 35 % may be missing. Nothing is kept: the cases are written to a temporary folder."""
+ai.onnx forward operators at most 35 % may be missing. Nothing is kept: the cases are written to a temporary folder.
+FILE is docs/onnx_operators.md: the run fails where it does not list what is supported; --update writes it."""
 import argparse
 import collections
 import os
@@ -13,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import warnings
 
 import numpy as np
@@ -129,12 +131,45 @@ def sort_cases(cases, supported, folder):
     return names, by_operator, by_type
 
 
+# The latest opset that the document speaks of, so that it does not depend on the version of the package.
+DOCUMENTED_OPSET = 17
+
+
+def document(supported):
+    """The text of docs/onnx_operators.md."""
+    latest = {}
+    for s in onnx.defs.get_all_schemas_with_history():
+        if s.domain == "" and s.since_version <= DOCUMENTED_OPSET:
+            if s.name not in latest or s.since_version > latest[s.name].since_version:
+                latest[s.name] = s
+    forward = sorted(name for name, s in latest.items() if not s.deprecated)
+    have = [name for name in forward if name in supported]
+    absent = [name for name in forward if name not in supported]
+    lines = ["# ONNX operators", "",
+             "Written by `tests/onnx_node_cases.py --update`; the suite fails where it is out of date.", "",
+             f"Of the {len(forward)} operators of ai.onnx up to opset {DOCUMENTED_OPSET}, {len(have)} are supported and "
+             f"{len(absent)} are not ({len(absent) / len(forward):.0%}).", "", "## Not supported", "", ", ".join(absent) + ".",
+             "", "## Supported", "", ", ".join(have) + ".", ""]
+    return "\n".join(textwrap.fill(line, 120, break_long_words=False) for line in lines) + "\n"
+
+
+def check_document(path, text, update):
+    """Whether the file holds the text; writes it first where asked to."""
+    if update:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    with open(path, encoding="utf-8") as f:
+        return f.read() == text
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("runner")
     parser.add_argument("tool")
     parser.add_argument("--only", default="", help="run the cases whose name has this in it")
     parser.add_argument("--keep", help="write the cases to this new folder and leave them")
+    parser.add_argument("--document", help="the list of operators that must be up to date")
+    parser.add_argument("--update", action="store_true", help="write that list")
     args = parser.parse_args()
 
     table = subprocess.run([args.tool, "ops", "--json"], capture_output=True, text=True, check=True, timeout=60)
@@ -167,7 +202,10 @@ def main():
     print(f"{len(forward) - len(absent)} of {len(forward)} ai.onnx forward operators; {share:.0%} missing:", ", ".join(absent))
     for line in failed:
         print("FAILED", line)
-    if failed or (not args.only and (share > MAX_UNSUPPORTED or passed == 0)):
+    current = not args.document or check_document(args.document, document(supported), args.update)
+    if not current:
+        print(f"{args.document} is out of date: run this with --update")
+    if failed or not current or (not args.only and (share > MAX_UNSUPPORTED or passed == 0)):
         sys.exit(1)
 
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "opsnn/decision.h"
@@ -35,6 +36,9 @@ struct ModelOptions {
   std::optional<Policy> policy;  // unset: what the knob says (OPSNN_POLICY)
   std::vector<std::string>
       passes_off;  // names of graph passes that do not run; Model::PassNames() lists them
+  // Fusing may keep operands alive for longer: a form whose activations need more than this times what they
+  // need unfused is planned with fewer fusions (from 16 MiB of activations on). 0: as much as it takes.
+  double peak_limit = 1.5;
 };
 
 struct ValueInfo {
@@ -51,7 +55,8 @@ struct NodeTime {
   std::string node, op, variant;  // model node, operator with its fused tail, kernel variant
   std::string shape;              // of the first output
   double us = 0;
-  int64_t bytes = 0;  // read and written by its definition
+  int64_t bytes = 0;       // read and written by its definition
+  int64_t live_bytes = 0;  // of the activations that live while it runs: over all nodes, the memory curve
 };
 
 struct RunStats {
@@ -60,6 +65,12 @@ struct RunStats {
   int64_t bytes_moved = 0;                // sum over nodes of bytes read and written
   int64_t weight_bytes = 0;               // packed weights held
   int nodes_imported = 0, nodes_run = 0;  // before and after the passes
+  // How the memory plan with the largest peak was made.
+  int64_t live_peak_bytes = 0;  // most that lives at once: no plan needs less
+  int64_t io_bytes = 0;         // inputs and outputs, which are the caller's
+  int views = 0, in_place = 0;  // results that needed no memory of their own
+  std::string memory_strategy;  // "size, smallest gap"; every one that was tried with its need
+  std::vector<std::pair<std::string, int64_t>> memory_tried;
 };
 
 struct NodeCheck {
@@ -119,9 +130,11 @@ class OPSNN_API Model {
   // The same with the time of every node.
   Result<std::vector<Tensor>> RunProfiled(const Feeds& feeds, RunStats* stats);
   // Plans for these input shapes without running: memory peak, bytes moved, node counts. `values` are inputs
-  // that shapes are computed from (a target size, an axis); they also give the shape of their input.
+  // that shapes are computed from (a target size, an axis); they also give the shape of their input. A model
+  // in which sizes depend on values that only a run tells is run once for it, on `values` and random numbers.
   Result<RunStats> Plan(const Shapes& shapes, const Feeds& values = {});
-  // One decision per edge that could fuse, for a device profile ("" = the profile knob); `values` as above.
+  // One decision per edge that could fuse, for a device profile ("" = the profile knob); `values` and runs as
+  // above.
   Result<std::vector<plan::Decision>> Explain(const Shapes& shapes, const std::string& profile = "",
                                               const Feeds& values = {});
   // The algorithm of every convolution as it runs on the host; `values` as above.

@@ -22,6 +22,7 @@ graph::SessionOptions ToSession(const ModelOptions& o) {
                                             : FusionMode::kForce;
   }
   if (o.policy) s.policy = *o.policy == Policy::kExact ? NumericsPolicy::kExact : NumericsPolicy::kExcess;
+  s.peak_limit = o.peak_limit;
   for (const std::string& p : o.passes_off) s.passes_off += (s.passes_off.empty() ? "" : ",") + p;
   return s;
 }
@@ -119,13 +120,24 @@ void AddSteps(const graph::Prepared& p, const std::vector<double>& us, size_t at
     NodeTime t;
     t.node = n.name;
     t.op = OpText(n);
-    t.variant = step.variant;
+    t.variant = step.variant();
     t.shape = n.outputs.empty() || n.outputs[0] < 0 ? "" : ToString(p.graph().values[n.outputs[0]].desc.dims);
     t.us = at + i < us.size() ? us[at + i] : 0;
     t.bytes = step.bytes_moved;
+    t.live_bytes = static_cast<int64_t>(step.live_bytes);
     stats->nodes.push_back(std::move(t));
   }
-  stats->peak_bytes = std::max(stats->peak_bytes, static_cast<int64_t>(p.peak_bytes()));
+  if (const auto peak = static_cast<int64_t>(p.peak_bytes()); at == 0 || peak > stats->peak_bytes) {
+    const graph::MemoryPlan& m = p.memory();
+    stats->peak_bytes = peak;
+    stats->live_peak_bytes = static_cast<int64_t>(m.live_peak);
+    stats->views = static_cast<int>(m.views);
+    stats->in_place = static_cast<int>(m.in_place);
+    stats->memory_strategy = m.strategy;
+    stats->memory_tried.clear();
+    for (const auto& [name, bytes] : m.tried)
+      stats->memory_tried.emplace_back(name, static_cast<int64_t>(bytes));
+  }
   stats->bytes_moved += p.bytes_moved();
   stats->nodes_run += p.nodes_run();
 }
@@ -136,6 +148,7 @@ RunStats ToStats(const graph::Session& session, const graph::Prepared& p,
   RunStats stats;
   AddSteps(p, us, 0, &stats);
   for (const auto& next : later) AddSteps(*next, us, stats.nodes.size(), &stats);
+  stats.io_bytes = static_cast<int64_t>(p.io_bytes());
   stats.weight_bytes = static_cast<int64_t>(session.weight_bytes());
   stats.nodes_imported = static_cast<int>(session.imported().nodes.size());
   return stats;
@@ -169,6 +182,15 @@ void FillRandom(Tensor& t, std::mt19937_64& engine) {
     const double v = static_cast<double>(engine() >> 40) * 0x1p-23 - 1;
     WriteElement(t.data<char>() + i * static_cast<int64_t>(SizeOf(t.dtype())), t.dtype(), v);
   }
+}
+
+// `values`, and random numbers for the other inputs.
+Result<Feeds> AllFeeds(const Model& model, const Shapes& shapes, const Feeds& values) {
+  Shapes all = shapes;
+  for (const auto& [name, t] : values) all[name] = t.dims();
+  OPSNN_ASSIGN_OR_RETURN(Feeds feeds, model.RandomFeeds(all, 0));
+  for (const auto& [name, t] : values) feeds[name] = t;
+  return feeds;
 }
 
 }  // namespace
@@ -251,8 +273,13 @@ Result<RunStats> Model::Plan(const Shapes& shapes, const Feeds& values) {
   return NoThrow([&]() -> Result<RunStats> {
     OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
     OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
-    OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed));
-    return ToStats(*impl_->session, *prepared, {}, {});
+    bool cut = false;
+    OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed, &cut));
+    if (!cut) return ToStats(*impl_->session, *prepared, {}, {});
+    OPSNN_ASSIGN_OR_RETURN(const Feeds feeds, AllFeeds(*this, shapes, values));
+    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews views, ToViews(feeds));
+    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(views));
+    return ToStats(*impl_->session, *r.prepared, r.later, {});
   });
 }
 
@@ -263,7 +290,12 @@ Result<std::vector<plan::Decision>> Model::Explain(const Shapes& shapes, const s
     OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
     OPSNN_ASSIGN_OR_RETURN(const device::DeviceProfile p,
                            device::FindProfile(profile.empty() ? GetKnobs().profile : profile));
-    return impl_->session->Decide(in, p, fed);
+    bool cut = false;
+    if (auto planned = impl_->session->Prepare(in, fed, &cut); !planned.ok() || !cut)
+      return impl_->session->Decide(in, p, fed);
+    OPSNN_ASSIGN_OR_RETURN(const Feeds feeds, AllFeeds(*this, shapes, values));
+    OPSNN_ASSIGN_OR_RETURN(const graph::Feeds all, ToFeeds(feeds));
+    return impl_->session->DecideStages(all, p);
   });
 }
 
@@ -360,12 +392,20 @@ Result<Feeds> Model::RandomFeeds(const Shapes& shapes, uint64_t seed) const {
 }
 
 std::string Model::Dump(const Shapes& shapes, const Feeds& values) {
-  auto in = ToShapes(shapes);
-  if (!in.ok()) return in.status().message() + "\n";
-  auto fed = ToFeeds(values);
-  if (!fed.ok()) return fed.status().message() + "\n";
-  auto prepared = impl_->session->Prepare(*in, *fed);
-  return prepared.ok() ? (*prepared)->graph().ToString() : prepared.status().message() + "\n";
+  auto text = NoThrow([&]() -> Result<std::string> {
+    OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
+    OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
+    bool cut = false;
+    OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed, &cut));
+    if (!cut) return prepared->graph().ToString();
+    OPSNN_ASSIGN_OR_RETURN(const Feeds feeds, AllFeeds(*this, shapes, values));
+    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews views, ToViews(feeds));
+    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(views));
+    std::string all = r.prepared->graph().ToString();
+    for (const auto& next : r.later) all += next->graph().ToString();
+    return all;
+  });
+  return text.ok() ? *text : text.status().message() + "\n";
 }
 
 std::vector<std::string> Model::PassNames() { return graph::PassNames(); }

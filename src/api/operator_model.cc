@@ -199,7 +199,9 @@ Result<ValueId> Builder::MatMul() {
 }
 
 Result<ValueId> Builder::Conv() {
-  OPSNN_ASSIGN_OR_RETURN(const auto x, Need("x", 3, 5));
+  const auto rank =
+      static_cast<size_t>(spec_.op[4] - '0') + 2;  // conv2d: images and channels, then two sizes
+  OPSNN_ASSIGN_OR_RETURN(const auto x, Need("x", rank, rank));
   OPSNN_ASSIGN_OR_RETURN(const auto w, Need("w", x.size(), x.size()));
   OPSNN_RETURN_IF_ERROR(CheckSizes("x", x));
   OPSNN_RETURN_IF_ERROR(CheckSizes("w", w));
@@ -242,7 +244,7 @@ Result<ValueId> Builder::Rows(const char* op, bool scale, bool bias) {
 
 Result<ValueId> Builder::Main() {
   if (spec_.op == "matmul") return MatMul();
-  if (spec_.op == "conv2d") return Conv();
+  if (spec_.op == "conv1d" || spec_.op == "conv2d" || spec_.op == "conv3d") return Conv();
   if (spec_.op == "softmax") return Rows("Softmax", false, false);
   if (spec_.op == "layernorm") return Rows("LayerNormalization", true, true);
   if (spec_.op == "rmsnorm") return Rows("RMSNormalization", true, false);
@@ -344,7 +346,9 @@ Result<Graph> Builder::Build() {
 
 std::vector<OpSpecHelp> OperatorModelNames() {
   std::vector<OpSpecHelp> names = {{"matmul", "--m --n --k [--batch]"},
+                                   {"conv1d", "--x --w [--stride --pad --dilation --groups]"},
                                    {"conv2d", "--x --w [--stride --pad --dilation --groups]"},
+                                   {"conv3d", "--x --w [--stride --pad --dilation --groups]"},
                                    {"softmax", "--x [--axis]"},
                                    {"layernorm", "--x [--axis]"},
                                    {"rmsnorm", "--x [--axis]"},

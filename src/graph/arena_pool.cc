@@ -4,31 +4,32 @@
 
 namespace opsnn::graph {
 
-AlignedBuffer ArenaPool::Take(size_t bytes) {
-  AlignedBuffer found;
+Arena ArenaPool::Take(size_t bytes) {
+  Arena found;
   {
     const std::lock_guard lock(mutex_);
-    auto best = free_.end();
-    for (auto it = free_.begin(); it != free_.end(); ++it)
+    auto best = free_.end(), largest = free_.end();
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
       if (it->bytes() >= bytes && (best == free_.end() || it->bytes() < best->bytes())) best = it;
-    // None is large enough: the newest makes room for its replacement.
-    if (best == free_.end() && !free_.empty()) best = free_.end() - 1;
+      if (largest == free_.end() || it->bytes() > largest->bytes()) largest = it;
+    }
+    if (best == free_.end()) best = largest;
     if (best != free_.end()) {
       found = std::move(*best);
       free_.erase(best);
     }
   }
-  if (found && found.bytes() >= bytes) return found;
-  found = AlignedBuffer();  // before the new one is made: both may not fit
-  return AlignedBuffer(bytes);
+  // A plan without activations gets an address all the same.
+  found.Grow(std::max<size_t>(bytes, 1));
+  return found;
 }
 
-void ArenaPool::Give(AlignedBuffer buffer) {
-  std::vector<AlignedBuffer> dropped;  // freed outside the lock
+void ArenaPool::Give(Arena buffer) {
+  std::vector<Arena> dropped;  // freed outside the lock
   const std::lock_guard lock(mutex_);
   free_.push_back(std::move(buffer));
   size_t total = 0;
-  for (const AlignedBuffer& b : free_) total += b.bytes();
+  for (const Arena& b : free_) total += b.bytes();
   while (free_.size() > 1 && total > keep_bytes_) {
     total -= free_.front().bytes();
     dropped.push_back(std::move(free_.front()));
@@ -39,7 +40,7 @@ void ArenaPool::Give(AlignedBuffer buffer) {
 size_t ArenaPool::bytes() const {
   const std::lock_guard lock(mutex_);
   size_t total = 0;
-  for (const AlignedBuffer& b : free_) total += b.bytes();
+  for (const Arena& b : free_) total += b.bytes();
   return total;
 }
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/buffer.h"
+#include "graph/arena.h"
 
 namespace opsnn::graph {
 
@@ -18,16 +18,16 @@ class ArenaPool {
   // Buffers waiting for the next run hold at most `keep_bytes`; one of any size always stays.
   explicit ArenaPool(size_t keep_bytes) : keep_bytes_(keep_bytes) {}
 
-  // At least `bytes`: the smallest waiting buffer that is large enough, else a new one in place of a waiting
-  // one. Null when there is no memory.
-  AlignedBuffer Take(size_t bytes);
-  void Give(AlignedBuffer buffer);
+  // At least `bytes`: the smallest waiting buffer that is large enough, else the largest waiting one, grown.
+  // Without data when there is no memory.
+  Arena Take(size_t bytes);
+  void Give(Arena buffer);
   size_t bytes() const;  // of the buffers waiting
 
  private:
   const size_t keep_bytes_;
   mutable std::mutex mutex_;
-  std::vector<AlignedBuffer> free_;  // newest last
+  std::vector<Arena> free_;  // newest last
 };
 
 }  // namespace opsnn::graph

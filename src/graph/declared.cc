@@ -39,9 +39,9 @@ std::string DimsText(const Dims& dims, const std::vector<std::string>& names) {
 
 Status CheckDeclared(const Graph& g, const Declared& d, ValueId v, bool sizes_fixed) {
   const op::TensorDesc& found = g.values[v].desc;
-  const std::string who = std::string(d.kind) + " \"" + d.value + "\"" + Producer(g, v);
+  const auto who = [&] { return std::string(d.kind) + " \"" + d.value + "\"" + Producer(g, v); };
   if (d.dtype && *d.dtype != found.dtype)
-    return InvalidArgument("%s has dtype %s; the model declares %s.", who.c_str(), Name(found.dtype),
+    return InvalidArgument("%s has dtype %s; the model declares %s.", who().c_str(), Name(found.dtype),
                            Name(*d.dtype));
   if (!d.known_rank || !found.known_rank) return OkStatus();
   std::string wrong;  // the dims that contradict
@@ -55,21 +55,28 @@ Status CheckDeclared(const Graph& g, const Declared& d, ValueId v, bool sizes_fi
     wrong = StrFormat("rank %d, not %d", found.dims.rank(), d.dims.rank());
     sizes_fixed = true;
   }
-  const std::string text = who + " has shape " + DimsText(found.dims, g.values[v].dim_names) +
+  const std::string text = who() + " has shape " + DimsText(found.dims, g.values[v].dim_names) +
                            "; the model declares " + DimsText(d.dims, d.dim_names) + " (" + wrong + ").";
   if (sizes_fixed || GetKnobs().strict) return InvalidArgument("%s", text.c_str());
   OPSNN_LOG(kWarn, "%s", text.c_str());
   return OkStatus();
 }
 
-Status CheckAllDeclared(const Graph& g) {
-  if (g.declared.empty()) return OkStatus();
+std::vector<ValueId> DeclaredValues(const Graph& g) {
+  std::vector<ValueId> values;
+  if (g.declared.empty()) return values;
   std::unordered_map<std::string_view, ValueId> ids;
   for (size_t v = 0; v < g.values.size(); ++v) ids[g.values[v].name] = static_cast<ValueId>(v);
   for (const Declared& d : g.declared) {
     const auto it = ids.find(d.value);
-    if (it != ids.end()) OPSNN_RETURN_IF_ERROR(CheckDeclared(g, d, it->second, false));
+    values.push_back(it == ids.end() ? kNoValue : it->second);
   }
+  return values;
+}
+
+Status CheckAllDeclared(const Graph& g, const std::vector<ValueId>& values) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] != kNoValue) OPSNN_RETURN_IF_ERROR(CheckDeclared(g, g.declared[i], values[i], false));
   return OkStatus();
 }
 

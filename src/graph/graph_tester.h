@@ -89,6 +89,7 @@ struct Outcome {
   std::shared_ptr<const Prepared> prepared;
   std::vector<PassStat> load_stats;
   std::map<std::string, std::vector<double>> captured;
+  std::vector<plan::Decision> decisions;
 
   int Effects(const std::string& pass) const {
     int n = 0;
@@ -122,6 +123,9 @@ inline Outcome RunGraph(GraphMaker& m, SessionOptions options, bool capture = fa
     o.prepared = r->prepared;
   }
   o.load_stats = (*s)->load_stats();
+  Shapes shapes;
+  for (const auto& [name, t] : m.RandomFeeds()) shapes[name] = t->dims();
+  if (auto d = (*s)->Decide(shapes, device::HostProfile()); d.ok()) o.decisions = std::move(*d);
   return o;
 }
 

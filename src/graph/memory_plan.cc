@@ -1,45 +1,16 @@
 #include "graph/memory_plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/buffer.h"
 #include "graph/call.h"
 #include "graph/ir/known_ops.h"
+#include "graph/placement.h"
 
 namespace opsnn::graph {
 namespace {
 
 size_t Align(size_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
-
-struct Block {
-  size_t bytes, offset;
-  int first, last;
-};
-
-bool Overlap(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
-
-// Places blocks in the given order, each at the lowest offset of the smallest gap that fits among the blocks
-// placed before that live at the same time. Returns the arena's size.
-size_t Place(std::vector<Block>& blocks, const std::vector<int>& order) {
-  std::vector<const Block*> placed;  // sorted by offset
-  size_t total = 0;
-  for (int i : order) {
-    Block& b = blocks[i];
-    size_t end = 0, best_gap = SIZE_MAX, best = SIZE_MAX;
-    for (const Block* p : placed) {
-      if (!Overlap(*p, b)) continue;
-      if (p->offset >= end + b.bytes && p->offset - end < best_gap) best_gap = p->offset - end, best = end;
-      end = std::max(end, p->offset + p->bytes);
-    }
-    b.offset = best != SIZE_MAX ? best : end;
-    total = std::max(total, b.offset + b.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), &b,
-                                   [](const Block* x, const Block* y) { return x->offset < y->offset; }),
-                  &b);
-  }
-  return total;
-}
 
 // A pointwise node may write over an operand that dies in it; kernels promise that for equal views.
 bool ComputesInPlace(const Node& n) {
@@ -57,6 +28,14 @@ class Planner {
     AssignOutputs();
     PlaceArena();
     return std::move(plan_);
+  }
+
+  size_t Peak() {
+    FindLastUses();
+    AssignBuffers();
+    AssignOutputs();
+    std::vector<int> owners;
+    return LivePeak(ArenaBlocks(&owners));
   }
 
  private:
@@ -115,12 +94,19 @@ class Planner {
     return static_cast<size_t>(g_.values[v].offset) * SizeOf(g_.values[v].desc.dtype);
   }
 
-  // Which values are written as parts of a later node's output.
+  // Which values are written as parts of a later node's output. That may itself be a part, and the parts of a
+  // longer one may be what a shorter one consists of.
   void FindWholes() {
     whole_.assign(g_.values.size(), kNoValue);
-    for (const Node& n : g_.nodes)
-      if (n.aliasing == Aliasing::kInputsAreParts)
-        for (ValueId v : n.inputs) whole_[v] = n.outputs[0];
+    for (auto n = g_.nodes.rbegin(); n != g_.nodes.rend(); ++n) {
+      if (n->aliasing != Aliasing::kInputsAreParts) continue;
+      const ValueId y = n->outputs[0];
+      if (const ValueId in = whole_[n->inputs[0]]; in != kNoValue) {
+        whole_[y] = in;
+        continue;
+      }
+      for (ValueId v : n->inputs) whole_[v] = whole_[y] == kNoValue ? y : whole_[y];
+    }
   }
 
   // The buffer of a value that is written in parts starts with the first of them.
@@ -133,6 +119,7 @@ class Planner {
     const ValueId v = n.outputs[o];
     if (n.aliasing == Aliasing::kInputsAreParts) {  // its buffer came with the first part
       ++plan_.views;
+      if (whole_[v] != kNoValue) Join(WholeBuffer(whole_[v], step), v, step, PartOffset(v));
       return;
     }
     if (whole_[v] != kNoValue) {
@@ -194,47 +181,39 @@ class Planner {
     }
   }
 
-  void PlaceArena() {
+  // What needs room in the arena; `buffer` says by block whose it is: -1 - step for a workspace.
+  std::vector<Block> ArenaBlocks(std::vector<int>* buffer) const {
     std::vector<Block> blocks;
-    std::vector<int> buffer;  // by block; -1 - step for a workspace
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const Buffer& b = plan_.buffers[i];
       if (b.kind != BufferKind::kArena || b.bytes == 0) continue;
       blocks.push_back({Align(b.bytes), 0, b.first, b.last});
-      buffer.push_back(static_cast<int>(i));
+      buffer->push_back(static_cast<int>(i));
     }
     for (int i = 0; i < steps(); ++i) {
       if (workspace_[i] == 0) continue;
       blocks.push_back({Align(workspace_[i]), 0, i, i});
-      buffer.push_back(-1 - i);
+      buffer->push_back(-1 - i);
     }
-    std::vector<int> by_time(blocks.size());
-    std::iota(by_time.begin(), by_time.end(), 0);
-    std::vector<int> by_size = by_time, by_area = by_time;
-    std::stable_sort(by_time.begin(), by_time.end(),
-                     [&](int a, int b) { return blocks[a].first < blocks[b].first; });
-    std::stable_sort(by_size.begin(), by_size.end(),
-                     [&](int a, int b) { return blocks[a].bytes > blocks[b].bytes; });
-    std::stable_sort(by_area.begin(), by_area.end(), [&](int a, int b) {
-      const auto area = [&](int x) { return blocks[x].bytes * (blocks[x].last - blocks[x].first + 1); };
-      return area(a) > area(b);
-    });
-    plan_.arena_bytes = SIZE_MAX;
-    std::vector<Block> best;
-    for (const auto& [name, order] :
-         {std::pair("size", &by_size), std::pair("time", &by_time), std::pair("area", &by_area)}) {
-      const size_t total = Place(blocks, *order);
-      if (total < plan_.arena_bytes) plan_.arena_bytes = total, plan_.strategy = name, best = blocks;
-    }
+    return blocks;
+  }
+
+  void PlaceArena() {
+    std::vector<int> buffer;
+    std::vector<Block> blocks = ArenaBlocks(&buffer);
+    plan_.live_peak = LivePeak(blocks);
+    Placement placement = PlaceBlocks(blocks);
+    plan_.arena_bytes = placement.bytes;
+    plan_.strategy = std::move(placement.strategy);
+    plan_.tried = std::move(placement.tried);
     plan_.workspace_offset.assign(steps(), 0);
     plan_.curve.assign(steps(), 0);
-    for (size_t i = 0; i < best.size(); ++i) {
+    for (size_t i = 0; i < blocks.size(); ++i) {
       (buffer[i] >= 0 ? plan_.buffers[buffer[i]].offset : plan_.workspace_offset[-1 - buffer[i]]) =
-          best[i].offset;
-      for (int s = best[i].first; s <= std::min(best[i].last, steps() - 1); ++s)
-        plan_.curve[s] += best[i].bytes;
+          blocks[i].offset;
+      for (int s = blocks[i].first; s <= std::min(blocks[i].last, steps() - 1); ++s)
+        plan_.curve[s] += blocks[i].bytes;
     }
-    for (size_t live : plan_.curve) plan_.live_peak = std::max(plan_.live_peak, live);
   }
 
   const Graph& g_;
@@ -263,6 +242,53 @@ bool CanAlias(const Graph& g, const Node& n) {
   const int c0 = std::max(x.layout.c0, y.layout.c0);
   const bool padded = c0 > 0 && x.dims[1] % c0 != 0;
   return one_pixel && (!padded || (x.dims[0] == 1 && x.layout.format == Format::kNC1HWC0));
+}
+
+size_t PeakOf(const Graph& g) {
+  std::vector<bool> is_view;
+  for (const Node& n : g.nodes) is_view.push_back(CanAlias(g, n));
+  const std::vector<size_t> none(g.nodes.size(), 0);
+  return Planner(g, none, is_view).Peak();
+}
+
+size_t ActivationBytes(const Graph& g) {
+  size_t bytes = 0;
+  for (const Node& n : g.nodes)
+    for (ValueId v : n.outputs)
+      if (v != kNoValue && !n.dead) bytes += StoredBytes(g.values[v].desc);
+  return bytes;
+}
+
+// Walks the nodes and counts what is alive. Whatever may share bytes with its first operand is taken to do
+// so.
+size_t LeastPeak(const Graph& g) {
+  std::vector<ValueId> root(g.values.size(), kNoValue);  // the value whose bytes it shares
+  std::vector<int> readers(g.values.size(), 0);  // of a root and all that share its bytes, still to run
+  std::vector<int> uses(g.values.size(), 0);
+  for (const Node& n : g.nodes)
+    for (ValueId v : n.inputs)
+      if (v != kNoValue) ++uses[static_cast<size_t>(v)];
+  std::vector<bool> lent(g.values.size(), false);  // results are the caller's
+  for (ValueId v : g.outputs) lent[static_cast<size_t>(v)] = true;
+  size_t live = 0, peak = 0;
+  for (const Node& n : g.nodes) {
+    for (ValueId v : n.outputs) {
+      if (v == kNoValue) continue;
+      const ValueId x = n.inputs.empty() ? kNoValue : n.inputs[0];
+      const bool shares = (n.op->program || CanAlias(g, n)) && x != kNoValue && root[x] != kNoValue;
+      root[v] = shares ? root[x] : v;
+      readers[root[v]] += uses[v];
+      if (!shares && !lent[v]) live += StoredBytes(g.values[v].desc);
+    }
+    peak = std::max(peak, live);
+    for (ValueId v : n.outputs)
+      if (v != kNoValue && root[v] == v && readers[v] == 0 && !lent[v]) live -= StoredBytes(g.values[v].desc);
+    for (ValueId v : n.inputs) {
+      if (v == kNoValue || root[v] == kNoValue || --readers[root[v]] > 0 || lent[root[v]]) continue;
+      live -= StoredBytes(g.values[root[v]].desc);
+    }
+  }
+  return peak;
 }
 
 MemoryPlan PlanMemory(const Graph& g, const std::vector<size_t>& workspace,

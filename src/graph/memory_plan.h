@@ -2,12 +2,13 @@
 //
 // Values that are the same bytes (views, results computed in place) form one buffer. Buffers live from the
 // step that writes them to the last step that reads them; those of the arena get offsets such that buffers
-// alive at the same time do not overlap. Several placement orders are tried, the smallest arena wins.
+// alive at the same time do not overlap. Several ways to place them are tried, the smallest arena wins.
 #ifndef OPSNN_GRAPH_MEMORY_PLAN_H_
 #define OPSNN_GRAPH_MEMORY_PLAN_H_
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/ir/graph.h"
@@ -40,12 +41,20 @@ struct MemoryPlan {
   size_t live_peak = 0;                                // largest sum of live buffers: no plan can be smaller
   std::vector<size_t> curve;                           // live bytes by step
   size_t in_place = 0, views = 0;                      // outputs that needed no memory of their own
-  std::string strategy;                                // the placement order that won
+  std::string strategy;                                // how the offsets were chosen, see placement.h
+  std::vector<std::pair<std::string, size_t>> tried;   // what each way that was tried needed
 };
 
 // `workspace[i]` is what node i needs while it runs, `is_view[i]` is true for nodes that run
 // nothing. The graph is in topological order and its nodes run in that order.
 MemoryPlan PlanMemory(const Graph& g, const std::vector<size_t>& workspace, const std::vector<bool>& is_view);
+
+// Bytes of activations that live at once where nothing runs but the nodes themselves (no workspaces), and the
+// sum over all of them, which is faster to know and never smaller.
+size_t PeakOf(const Graph& g);
+size_t ActivationBytes(const Graph& g);
+// A lower bound of PeakOf for a graph without fused nodes, in a tenth of the time.
+size_t LeastPeak(const Graph& g);
 
 // Does nothing have to run for this node: is its result the same bytes as its operand?
 bool CanAlias(const Graph& g, const Node& n);

@@ -90,6 +90,39 @@ TEST(MemoryPlan, BroadcastOperandsAreNotOverwritten) {
   EXPECT_EQ("", testing::Compare(o.outputs[0], fused.outputs[0], 1e-6, 1e-5));
 }
 
+// s * t * u * v is small alone, but as a part of the product behind it keeps its four operands alive until
+// that runs.
+GraphMaker OperandsOfALateSum() {
+  constexpr int64_t kSize = 1024;
+  GraphMaker m;
+  const auto operand = [&](const char* name) { return m.Op("Softmax", {m.In(name, {kSize, kSize})}); };
+  ValueId product = operand("s");
+  for (const char* name : {"t", "u", "v"}) product = m.Op("Mul", {product, operand(name)});
+  const ValueId late = m.Op("MatMul", {operand("x"), m.Random({kSize, kSize}, -0.01, 0.01)});
+  m.Out(m.Op("Softmax", {m.Op("Add", {late, product})}));
+  return m;
+}
+
+TEST(PeakLimit, FusionsThatKeepTooMuchAliveAreLeftOut) {
+  GraphMaker m = OperandsOfALateSum();
+  const auto run = [&](double limit) {
+    SessionOptions options = Mode(FusionMode::kForce);
+    options.peak_limit = limit;
+    return RunGraph(m, options);
+  };
+  const Outcome plain = RunGraph(m, Mode(FusionMode::kOff)), free = run(0), limited = run(1.1);
+  const auto peak = [](const Outcome& o) { return o.prepared->memory().live_peak; };
+  ASSERT_GT(static_cast<double>(peak(free)), 1.5 * static_cast<double>(peak(plain)));
+  EXPECT_LE(static_cast<double>(peak(limited)), 1.1 * static_cast<double>(peak(plain)));
+  EXPECT_EQ(free.Effects("peak_limit"), 0);
+  EXPECT_EQ(limited.Effects("peak_limit"), 1);
+  EXPECT_EQ("", testing::Compare(limited.outputs[0], free.outputs[0], 1e-6, 1e-5));
+  bool told = false;
+  for (const plan::Decision& d : limited.decisions)
+    told |= d.verdict == plan::Verdict::kRefuse && d.reason.find("are allowed") != std::string::npos;
+  EXPECT_TRUE(told);
+}
+
 TEST(MemoryPlan, RandomGraphsNeverOverlap) {
   for (auto _ : testing::FuzzFor(200)) {
     GraphMaker m;

@@ -2,10 +2,26 @@
 
 #include <algorithm>
 
+#include "graph/ir/known_ops.h"
 #include "graph/passes/passes.h"
 
 namespace opsnn::graph {
 namespace {
+
+bool IsTranspose(const Node& n) { return n.op == Known().Transpose; }
+bool IsReshape(const Node& n) {
+  const KnownOps& k = Known();
+  return n.op == k.Reshape || n.op == k.Flatten || n.op == k.Squeeze || n.op == k.Unsqueeze;
+}
+bool ReducesRows(const Node& n) {
+  const KnownOps& k = Known();
+  return n.op == k.Softmax || n.op == k.LayerNormalization || n.op == k.RMSNormalization;
+}
+bool IsTransData(const Node& n) { return n.op == Known().TransData; }
+bool MakesParts(const Node& n) {
+  const KnownOps& k = Known();
+  return n.op == k.Split || n.op == k.Transpose || n.op == k.Concat;
+}
 
 constexpr Pass kLoadPasses[] = {
     {"constant_folding", false, false, ConstantFolding},
@@ -27,18 +43,18 @@ constexpr Pass kLoadPasses[] = {
 constexpr Pass kPreparePasses[] = {
     {"identity_removal", false, false, IdentityRemoval},
     {"cse", false, false, CommonSubexpressions},
-    {"transposes", true, false, TransposeSimplification},
-    {"reshapes", true, false, ReshapeSimplification},
+    {"transposes", true, false, TransposeSimplification, IsTranspose},
+    {"reshapes", true, false, ReshapeSimplification, IsReshape},
     {"dead_code", false, false, DeadCode},
     {"epilogue_fusion", true, false, EpilogueFusion},
     {"chained_products", true, false, ChainedProducts},
     {"pointwise_chain", true, false, PointwiseChain},
-    {"row_chain", true, false, RowChain},
+    {"row_chain", true, false, RowChain, ReducesRows},
     {"layout", false, false, AssignLayouts},
-    {"transdata_merge", false, false, TransDataMerge},
+    {"transdata_merge", false, false, TransDataMerge, IsTransData},
     {"winograd", false, true, WinogradTiles},
     // A product by few rows adds in another order where its operand lies transposed.
-    {"parts_in_place", true, true, PartsInPlace},
+    {"parts_in_place", true, true, PartsInPlace, MakesParts},
 };
 
 struct PassFault {
@@ -111,10 +127,15 @@ Status RunPasses(std::span<const Pass> passes, const std::string& off, Graph& g,
     if (p.is_fusion && c.fusion == FusionMode::kOff) continue;
     if (p.changes_bits && c.policy == NumericsPolicy::kExact) continue;
     c.matches = c.effects = 0;
-    OPSNN_RETURN_IF_ERROR(p.run(g, c).WithContext(std::string("graph pass ") + p.name));
+    if (!p.starts_at || std::any_of(g.nodes.begin(), g.nodes.end(), p.starts_at)) {
+      const Status s = p.run(g, c);
+      if (!s.ok()) return s.WithContext(std::string("graph pass ") + p.name);
+    }
     if (Fault().pass == p.name) Fault().fault(g);
     Count(stats, p.name, c.matches, c.effects);
-    if (c.effects > 0) OPSNN_RETURN_IF_ERROR(g.Sort().WithContext(std::string("graph pass ") + p.name));
+    if (c.effects == 0) continue;
+    const Status s = g.Sort();
+    if (!s.ok()) return s.WithContext(std::string("graph pass ") + p.name);
   }
   return OkStatus();
 }

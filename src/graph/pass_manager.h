@@ -29,7 +29,8 @@ struct PassContext {
   NumericsPolicy policy = NumericsPolicy::kExcess;
   const device::DeviceProfile* profile = nullptr;  // for the judge; null while loading
   op::PackCache* packs = nullptr;                  // where constants converted to a layout are kept
-  int matches = 0, effects = 0;                    // of the pass that runs
+  bool record = true;  // leave a decision per edge in the graph; planning for a run wants the verdicts alone
+  int matches = 0, effects = 0;  // of the pass that runs
 };
 
 struct Pass {
@@ -37,6 +38,8 @@ struct Pass {
   bool is_fusion;     // does not run in FusionMode::kOff
   bool changes_bits;  // rewrites arithmetic: does not run under NumericsPolicy::kExact
   Status (*run)(Graph&, PassContext&);
+  // Where set, the pass does nothing in a graph without such a node.
+  bool (*starts_at)(const Node&) = nullptr;
 };
 
 std::span<const Pass> LoadPasses();     // shape-independent, in the order they run

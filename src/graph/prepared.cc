@@ -161,11 +161,8 @@ Status Prepared::PlanSteps(op::PackCache* packs) {
     Step s;
     s.node = static_cast<NodeId>(i);
     is_view.push_back(CanAlias(graph_, n));
-    if (is_view.back()) {
-      s.variant = "view";
-    } else {
+    if (!is_view.back()) {
       OPSNN_ASSIGN_OR_RETURN(s.kernel, PlanNode(graph_, n, packs));
-      s.variant = s.kernel->variant();
       s.bytes_moved = BytesMoved(graph_, n);
     }
     workspace.push_back(s.kernel ? s.kernel->workspace_bytes() : 0);
@@ -287,7 +284,7 @@ void Prepared::PrintTrace(const std::vector<double>& us) const {
   std::string text;
   for (size_t i = 0; i < steps_.size(); ++i)
     text += StrFormat("trace %10.1f us  %s %s: %s\n", us[i], graph_.nodes[steps_[i].node].op->name.c_str(),
-                      graph_.nodes[steps_[i].node].name.c_str(), steps_[i].variant.c_str());
+                      graph_.nodes[steps_[i].node].name.c_str(), steps_[i].variant().c_str());
   std::fputs(text.c_str(), stderr);
 }
 
@@ -327,11 +324,11 @@ Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<const void*>& f
     results[i] = outputs[i]->data();
   }
   const std::lock_guard lock(mutex_);
-  AlignedBuffer arena = arenas_->Take(memory_.arena_bytes);
-  if (!arena)
+  Arena arena = arenas_->Take(memory_.arena_bytes);
+  if (!arena.data())
     return Errorf(Code::kRuntime, "model \"%s\": no memory for an arena of %zu bytes.", graph_.name.c_str(),
                   memory_.arena_bytes);
-  Rebase(arena.as<char>());
+  Rebase(arena.data());
   for (size_t i = 0; i < feeds.size(); ++i) io_[i] = const_cast<void*>(feeds[i]);  // never written
   for (size_t i = 0; i < outputs.size(); ++i) io_[feeds.size() + i] = results[i];
   for (const Patch& p : io_patches_) pointers_[p.slot] = static_cast<char*>(io_[p.io]) + p.offset;

@@ -57,9 +57,9 @@ class WeightPacks : public op::PackCache {
 struct Step {
   NodeId node = -1;         // in graph()
   op::KernelPtr kernel;     // null for a view: nothing runs
-  std::string variant;      // "view" for a view
   int64_t bytes_moved = 0;  // inputs read and outputs written, by their definition
   size_t live_bytes = 0;    // of the arena while it runs (the memory curve)
+  std::string variant() const { return kernel ? kernel->variant() : "view"; }
 };
 
 class Prepared {

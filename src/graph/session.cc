@@ -8,7 +8,9 @@
 #include "graph/call.h"
 #include "graph/declared.h"
 #include "graph/infer.h"
+#include "graph/memory_plan.h"
 #include "graph/stages.h"
+#include "plan/judge.h"
 #include "tensor/limits.h"
 
 namespace opsnn::graph {
@@ -81,6 +83,9 @@ Status CheckShape(const Value& v, const Dims& got) {
   return OkStatus();
 }
 
+// Below this a peak is no concern, and planning a small form must stay cheap.
+constexpr size_t kSmallActivations = size_t{16} << 20;
+
 // Adds the shapes of the values.
 Result<Shapes> AllShapes(Shapes shapes, const Feeds& values) {
   for (const auto& [name, t] : values) {
@@ -105,6 +110,8 @@ Status Session::Load() {
   c.fusion = options_.fusion;
   c.policy = options_.policy;
   OPSNN_RETURN_IF_ERROR(RunPasses(LoadPasses(), options_.passes_off, loaded_, c, &load_stats_));
+  loaded_.DropUnusedValues();
+  declared_ = DeclaredValues(loaded_);
   for (const Value& v : loaded_.values)
     if (v.desc.constant) shared_constants_.insert(v.desc.constant.get());
   return OkStatus();
@@ -140,7 +147,7 @@ Result<Session::Key> Session::MakeKey(const Shapes& shapes, const Feeds& values)
     key.dims.push_back(dims);
     const auto it = values.find(input.name);
     if (it != values.end()) OPSNN_RETURN_IF_ERROR(CheckDType(input, it->second->dtype()));
-    const bool small = it != values.end() && IsSmall(View(*it->second));
+    const bool small = it != values.end() && (IsSmall(View(*it->second)) || decisive_.count(input.name));
     key.values.push_back(small ? it->second : nullptr);
     any = any || small;
   }
@@ -173,7 +180,7 @@ Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
   if (stage) infer.open = &open;
   OPSNN_ASSIGN_OR_RETURN(const int folded, InferGraph(g, infer));
   stats->push_back({"constant_folding", folded, infer.fold ? folded : 0});
-  OPSNN_RETURN_IF_ERROR(CheckAllDeclared(g));
+  OPSNN_RETURN_IF_ERROR(CheckAllDeclared(g, declared_));
   if (std::find(open.begin(), open.end(), true) == open.end()) return g;
   // A value that decides is a constant in the plan it decides on, and new with every run.
   constexpr size_t kRestCacheBytes = size_t{16} << 20;
@@ -192,17 +199,62 @@ Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
   return std::move(split.head);
 }
 
-Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& profile,
-                                std::vector<PassStat>* stats, std::shared_ptr<const Stage>* stage) const {
-  OPSNN_ASSIGN_OR_RETURN(Graph g, Concrete(key, stats, stage));
-  g.RemoveUnused();
-  OPSNN_RETURN_IF_ERROR(g.Sort());
+Result<Graph> Session::Pass(Graph g, const device::DeviceProfile& profile, bool record,
+                            const std::string& off, std::vector<PassStat>* stats) const {
   PassContext c;
   c.fusion = options_.fusion;
   c.policy = options_.policy;
   c.profile = &profile;
   c.packs = packs_.get();
-  OPSNN_RETURN_IF_ERROR(RunPasses(PreparePasses(), options_.passes_off, g, c, stats));
+  c.record = record;
+  OPSNN_RETURN_IF_ERROR(RunPasses(PreparePasses(), options_.passes_off + "," + off, g, c, stats));
+  return g;
+}
+
+Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& profile, bool record,
+                                std::vector<PassStat>* stats, std::shared_ptr<const Stage>* stage) const {
+  OPSNN_ASSIGN_OR_RETURN(Graph g, Concrete(key, stats, stage));
+  g.RemoveUnused();
+  OPSNN_RETURN_IF_ERROR(g.Sort());
+  const bool bounded = options_.fusion != FusionMode::kOff && options_.peak_limit > 0 &&
+                       ActivationBytes(g) > kSmallActivations;
+  const double least = bounded ? static_cast<double>(LeastPeak(g)) : 0;
+  OPSNN_ASSIGN_OR_RETURN(g, Pass(std::move(g), profile, record, "", stats));
+  if (!bounded || static_cast<double>(PeakOf(g)) <= options_.peak_limit * least) return g;
+  // The peak may be too high: a closer look at the unfused graph tells.
+  std::vector<PassStat> again;
+  std::shared_ptr<const Stage> same;
+  OPSNN_ASSIGN_OR_RETURN(Graph before, Concrete(key, &again, stage ? &same : nullptr));
+  before.RemoveUnused();
+  OPSNN_RETURN_IF_ERROR(before.Sort());
+  return WithinPeak(std::move(g), before, profile, record, stats);
+}
+
+Result<Graph> Session::WithinPeak(Graph g, const Graph& before, const device::DeviceProfile& profile,
+                                  bool record, std::vector<PassStat>* stats) const {
+  const auto limit = static_cast<size_t>(options_.peak_limit * static_cast<double>(PeakOf(before)));
+  const size_t peak = PeakOf(g);
+  if (peak <= limit) return g;
+  // Those that keep operands alive for longest go first.
+  std::string off;
+  for (const char* pass : {"parts_in_place", "row_chain", "pointwise_chain", "epilogue_fusion"}) {
+    off += (off.empty() ? "" : ",") + std::string(pass);
+    std::vector<PassStat> again;
+    OPSNN_ASSIGN_OR_RETURN(Graph tried, Pass(before, profile, record, off, &again));
+    const size_t now = PeakOf(tried);
+    if (now >= peak || (now > limit && std::string_view(pass) != "epilogue_fusion")) continue;
+    again.push_back({"peak_limit", 1, 1});
+    again.insert(again.begin(), stats->begin(),
+                 stats->begin() + 1);  // constant_folding comes before the passes
+    *stats = std::move(again);
+    tried.decisions.push_back(plan::RefuseEdge(off, "the whole model", "", DType::kF32,
+                                               StrFormat("activations would need %zu bytes at once, %zu "
+                                                         "without these passes and %.2f times the %zu of the "
+                                                         "unfused model are allowed",
+                                                         peak, now, options_.peak_limit, PeakOf(before)),
+                                               profile));
+    return tried;
+  }
   return g;
 }
 
@@ -246,8 +298,8 @@ Result<Session::Form> Session::PrepareFor(const Key& key, bool may_cut) {
   }
   std::vector<PassStat> stats;
   Form form;
-  OPSNN_ASSIGN_OR_RETURN(Graph g,
-                         Optimise(key, device::HostProfile(), &stats, may_cut ? &form.stage : nullptr));
+  OPSNN_ASSIGN_OR_RETURN(
+      Graph g, Optimise(key, device::HostProfile(), false, &stats, may_cut ? &form.stage : nullptr));
   OPSNN_ASSIGN_OR_RETURN(form.prepared,
                          Prepared::Make(std::move(g), packs_.get(), std::move(stats), arenas_));
   if (VerboseHas("graph")) PrintPrepared(*form.prepared);
@@ -333,15 +385,17 @@ Result<std::shared_ptr<Session>> Session::WithFedDefaults(const Map& names) cons
   return made;
 }
 
-Result<std::shared_ptr<const Prepared>> Session::Prepare(const Shapes& shapes, const Feeds& values) {
+Result<std::shared_ptr<const Prepared>> Session::Prepare(const Shapes& shapes, const Feeds& values,
+                                                         bool* cut) {
   OPSNN_ASSIGN_OR_RETURN(const Shapes all, AllShapes(shapes, values));
   OPSNN_ASSIGN_OR_RETURN(const std::shared_ptr<Session> other, WithFedDefaults(all));
-  if (other) return other->Prepare(all, values);
+  if (other) return other->Prepare(all, values, cut);
   OPSNN_ASSIGN_OR_RETURN(const Key key, MakeKey(all, values));
   auto form = PrepareFor(key, false);
   if (!form.ok() && form.status().code() == Code::kNotImplemented && !NeedsValues(key))
     form = PrepareFor(key, true);
   if (!form.ok()) return form.status();
+  if (cut) *cut = form->stage != nullptr;
   return form->prepared;
 }
 
@@ -367,8 +421,43 @@ Result<std::vector<plan::Decision>> Session::Decide(const Shapes& shapes,
   OPSNN_ASSIGN_OR_RETURN(const Key key, MakeKey(all, values));
   std::vector<PassStat> stats;
   std::shared_ptr<const Stage> stage;
-  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, profile, &stats, NeedsValues(key) ? nullptr : &stage));
+  OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, profile, true, &stats, NeedsValues(key) ? nullptr : &stage));
   return std::move(g.decisions);
+}
+
+Result<std::vector<plan::Decision>> Session::DecideStages(const Feeds& feeds,
+                                                          const device::DeviceProfile& profile) {
+  OPSNN_ASSIGN_OR_RETURN(const Shapes shapes, AllShapes({}, feeds));
+  OPSNN_ASSIGN_OR_RETURN(const std::shared_ptr<Session> other, WithFedDefaults(shapes));
+  if (other) return other->DecideStages(feeds, profile);
+  OPSNN_RETURN_IF_ERROR(CheckNames(imported_, feeds));
+  std::vector<FeedView> in;
+  Key key;
+  for (ValueId v : imported_.inputs) {
+    in.push_back(View(*feeds.at(imported_.values[v].name)));
+    OPSNN_RETURN_IF_ERROR(CheckShape(imported_.values[v], in.back().dims));
+    OPSNN_RETURN_IF_ERROR(CheckDType(imported_.values[v], in.back().dtype));
+    key.dims.push_back(in.back().dims);
+  }
+  OPSNN_ASSIGN_OR_RETURN(const Form form, PrepareForFeeds(std::move(key), in));
+  OPSNN_ASSIGN_OR_RETURN(std::vector<plan::Decision> all,
+                         Decide(shapes, profile, values_matter_ ? feeds : Feeds()));
+  if (!form.stage) return all;
+  std::vector<const void*> data;
+  for (const FeedView& f : in) data.push_back(f.data);
+  std::vector<ConstTensor> head;
+  if (!form.prepared->graph().outputs.empty()) {
+    OPSNN_ASSIGN_OR_RETURN(head, form.prepared->Run(data, {}, nullptr));
+  }
+  Feeds handed;
+  const std::vector<const Value*> inputs = form.stage->rest->inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int from = form.stage->handed[i];
+    handed[inputs[i]->name] = from < 0 ? feeds.at(inputs[i]->name) : head[static_cast<size_t>(from)];
+  }
+  OPSNN_ASSIGN_OR_RETURN(std::vector<plan::Decision> later, form.stage->rest->DecideStages(handed, profile));
+  std::move(later.begin(), later.end(), std::back_inserter(all));
+  return all;
 }
 
 Result<RunResult> Session::Run(const Feeds& feeds, const RunOptions& options) {
@@ -398,31 +487,65 @@ Result<RunResult> Session::RunViews(const FeedViews& feeds, const RunOptions& op
   r.prepared = form.prepared;
   std::vector<const void*> data;
   for (const FeedView& f : in) data.push_back(f.data);
+  if (!form.stage) {
+    OPSNN_ASSIGN_OR_RETURN(r.outputs,
+                           r.prepared->Run(data, options, options.time_nodes ? &r.step_us : nullptr));
+    return r;
+  }
   RunOptions head = options;
-  if (form.stage) head.outputs.clear();  // they are not the model's
-  if (!form.stage || !form.prepared->graph().outputs.empty()) {
+  head.outputs = LentToHead(*form.stage, options);
+  if (!form.prepared->graph().outputs.empty()) {
     OPSNN_ASSIGN_OR_RETURN(r.outputs, r.prepared->Run(data, head, options.time_nodes ? &r.step_us : nullptr));
   }
-  if (form.stage) OPSNN_RETURN_IF_ERROR(RunRest(*form.stage, feeds, options, &r));
+  OPSNN_RETURN_IF_ERROR(RunRest(*form.stage, feeds, head.outputs, options, &r));
   return r;
 }
 
-// r holds the outputs of the head and gets those of the model.
-Status Session::RunRest(const Stage& stage, const FeedViews& feeds, const RunOptions& options,
-                        RunResult* r) const {
+// Each output of the head is written to the first place that the caller lends for it.
+std::vector<OutputView> Session::LentToHead(const Stage& stage, const RunOptions& options) {
+  std::vector<OutputView> lent;
+  for (size_t i = 0; i < std::min(stage.from_head.size(), options.outputs.size()); ++i) {
+    if (stage.from_head[i] < 0) continue;
+    const auto at = static_cast<size_t>(stage.from_head[i]);
+    lent.resize(std::max(lent.size(), at + 1));
+    if (!lent[at].data) lent[at] = options.outputs[i];
+  }
+  return lent;
+}
+
+// r holds the outputs of the head, null where they went to memory of `lent`, and gets those of the model.
+Status Session::RunRest(const Stage& stage, const FeedViews& feeds, const std::vector<OutputView>& lent,
+                        const RunOptions& options, RunResult* r) {
+  const auto of_head = [&](int i) {
+    const auto at = static_cast<size_t>(i);
+    return r->outputs[at] ? View(*r->outputs[at]) : FeedView{lent[at].dtype, lent[at].dims, lent[at].data};
+  };
   FeedViews in;
   const std::vector<const Value*> inputs = stage.rest->inputs();
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string& name = inputs[i]->name;
-    in[name] = stage.handed[i] < 0 ? feeds.at(name) : View(*r->outputs[static_cast<size_t>(stage.handed[i])]);
+    in[name] = stage.handed[i] < 0 ? feeds.at(name) : of_head(stage.handed[i]);
   }
   RunOptions rest = options;
   rest.outputs.clear();
+  for (size_t i = 0; i < std::min(stage.from_head.size(), options.outputs.size()); ++i)
+    if (stage.from_head[i] < 0) rest.outputs.push_back(options.outputs[i]);
   OPSNN_ASSIGN_OR_RETURN(RunResult later, stage.rest->RunViews(in, rest));
   std::vector<ConstTensor> outputs;
   size_t next = 0;
-  for (int from : stage.from_head)
+  for (size_t i = 0; i < stage.from_head.size(); ++i) {
+    const int from = stage.from_head[i];
     outputs.push_back(from >= 0 ? r->outputs[static_cast<size_t>(from)] : later.outputs[next++]);
+    // Lent for another place of the same value: this one gets a tensor of its own.
+    if (from < 0 || outputs.back() ||
+        (i < options.outputs.size() && lent[static_cast<size_t>(from)].data == options.outputs[i].data))
+      continue;
+    const FeedView v = of_head(from);
+    auto copy = std::make_shared<HostTensor>(v.dtype, v.dims);
+    if (!copy->ok()) return Errorf(Code::kRuntime, "no memory for an output.");
+    if (copy->bytes()) std::memcpy(copy->data(), v.data, copy->bytes());
+    outputs.back() = std::move(copy);
+  }
   r->outputs = std::move(outputs);
   r->step_us.insert(r->step_us.end(), later.step_us.begin(), later.step_us.end());
   r->later.push_back(std::move(later.prepared));

@@ -45,6 +45,9 @@ struct SessionOptions {
   // Of all prepared forms together, and of buffers that wait for a run; the newest of either always stays.
   size_t cache_bytes = static_cast<size_t>(GetKnobs().model_cache_bytes);
   size_t idle_pack_bytes = static_cast<size_t>(GetKnobs().weight_cache_bytes);  // no prepared form uses them
+  // Fusing may keep operands alive for longer. A form whose activations need more than this times what they
+  // need unfused is planned with fewer fusions; 0: as much as it takes.
+  double peak_limit = 1.5;
 };
 
 // A contiguous tensor of the caller's; read during the run only.
@@ -93,12 +96,16 @@ class Session {
   // was given and what is allowed; or the node that does not accept these shapes.
   // `values` are feeds whose values shapes are computed from (they also give the shape of their input). Where
   // sizes depend on values that only a run tells, it is the plan of what comes before.
-  Result<std::shared_ptr<const Prepared>> Prepare(const Shapes& shapes, const Feeds& values = {});
+  // `cut` tells whether that is so.
+  Result<std::shared_ptr<const Prepared>> Prepare(const Shapes& shapes, const Feeds& values = {},
+                                                  bool* cut = nullptr);
   Result<RunResult> Run(const Feeds& feeds, const RunOptions& options = {});
   Result<RunResult> RunViews(const FeedViews& feeds, const RunOptions& options = {});
   // One decision per edge that could fuse, for any device; plans nothing. `values` as for Prepare.
   Result<std::vector<plan::Decision>> Decide(const Shapes& shapes, const device::DeviceProfile& profile,
                                              const Feeds& values = {}) const;
+  // The same with those of the stages behind a cut, for which what comes before is run; feeds of every input.
+  Result<std::vector<plan::Decision>> DecideStages(const Feeds& feeds, const device::DeviceProfile& profile);
 
   const Graph& imported() const { return imported_; }  // as read, before any pass
   const Graph& loaded() const { return loaded_; }      // after the passes of loading
@@ -135,13 +142,24 @@ class Session {
   // The graph for these shapes, its sizes known; with `stage` cut where they are not.
   Result<Graph> Concrete(const Key& key, std::vector<PassStat>* stats,
                          std::shared_ptr<const Stage>* stage) const;
-  Result<Graph> Optimise(const Key& key, const device::DeviceProfile& profile, std::vector<PassStat>* stats,
-                         std::shared_ptr<const Stage>* stage) const;
+  // `record`: with a decision per edge.
+  // The passes for these shapes, but those in the list `off`.
+  Result<Graph> Pass(Graph g, const device::DeviceProfile& profile, bool record, const std::string& off,
+                     std::vector<PassStat>* stats) const;
+  // `g` after the passes if its activations need no more than the limit, else planned again with fewer of
+  // them.
+  Result<Graph> WithinPeak(Graph g, const Graph& before, const device::DeviceProfile& profile, bool record,
+                           std::vector<PassStat>* stats) const;
+  Result<Graph> Optimise(const Key& key, const device::DeviceProfile& profile, bool record,
+                         std::vector<PassStat>* stats, std::shared_ptr<const Stage>* stage) const;
   Result<Form> PrepareFor(const Key& key, bool may_cut);
   bool NeedsValues(const Key& key) const;
   Result<Form> PrepareForFeeds(Key key, const std::vector<FeedView>& feeds);
   Result<Form> PrepareWithValues(Key key, const std::vector<FeedView>& feeds, Status first);
-  Status RunRest(const Stage& stage, const FeedViews& feeds, const RunOptions& options, RunResult* r) const;
+  // Outputs of the head where the caller lends memory for them.
+  static std::vector<OutputView> LentToHead(const Stage& stage, const RunOptions& options);
+  static Status RunRest(const Stage& stage, const FeedViews& feeds, const std::vector<OutputView>& lent,
+                        const RunOptions& options, RunResult* r);
 
   Graph imported_, loaded_;
   SessionOptions options_;
@@ -149,6 +167,7 @@ class Session {
   std::shared_ptr<WeightPacks> packs_ =
       std::make_shared<WeightPacks>();  // of the session and of its later stages
   std::shared_ptr<ArenaPool> arenas_;
+  std::vector<ValueId> declared_;  // of loaded_: whom what the model declares is about
   std::unordered_set<const HostTensor*> shared_constants_;  // of loaded_: they cost a prepared form nothing
 
   struct Entry {

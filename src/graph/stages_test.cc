@@ -136,6 +136,57 @@ TEST(Stages, AComputedShape) {
   }
 }
 
+// The memory that a caller lends is written, before the cut and behind it, and both are handed on.
+TEST(Stages, LentOutputsAreWritten) {
+  GraphMaker m = Positives();
+  m.Out(m.graph().outputs[1]);  // the same value twice
+  auto s = Load(m);
+  const Feeds feeds = {{"x", Floats({2, 3}, {1, -1, 9, 2, 3, 9})}};
+  float picked[3] = {}, head[4] = {}, again[4] = {};
+  RunOptions options;
+  options.outputs = {
+      {DType::kF32, {3}, picked}, {DType::kF32, {2, 2}, head}, {}, {DType::kF32, {2, 2}, again}};
+  RunResult r = RunIt(*s, feeds, options);
+  ASSERT_EQ(r.outputs.size(), 4u);
+  EXPECT_EQ(r.outputs[0], nullptr);
+  EXPECT_EQ(r.outputs[1], nullptr);
+  EXPECT_EQ(std::vector<float>(picked, picked + 3), (std::vector<float>{2, 4, 6}));
+  EXPECT_EQ(std::vector<float>(head, head + 4), (std::vector<float>{1, 0, 2, 3}));
+  EXPECT_EQ(ToDoubles(*r.outputs[2]), (std::vector<double>{3}));
+  ASSERT_NE(r.outputs[3], nullptr);
+  EXPECT_EQ(ToDoubles(*r.outputs[3]), (std::vector<double>{1, 0, 2, 3}));
+  // A size that does not fit this run's is left alone.
+  options.outputs[0].dims = {2};
+  r = RunIt(*s, feeds, options);
+  ASSERT_NE(r.outputs[0], nullptr);
+  EXPECT_EQ(ToDoubles(*r.outputs[0]), (std::vector<double>{2, 4, 6}));
+}
+
+TEST(Stages, DecisionsOfAllStages) {
+  GraphMaker m;
+  const ValueId x = m.In("x", {8, 8});
+  const ValueId y = m.Op("Relu", {m.Op("MatMul", {x, m.Random({8, 8})})});
+  const ValueId rows =
+      m.Op("Squeeze",
+           {m.Op("NonZero", {m.Op("ReduceMax", {y, m.Ints({1})}, {{"keepdims", int64_t{0}}})}), m.Ints({0})});
+  const ValueId some = m.Op("Gather", {y, rows});
+  m.Out(m.Op("Tanh", {m.Op("MatMul", {some, m.Random({8, 4})})}));
+  auto s = Load(m);
+  bool cut = false;
+  auto p = s->Prepare({{"x", {8, 8}}}, {}, &cut);
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  EXPECT_TRUE(cut);
+  auto head = s->Decide({{"x", {8, 8}}}, device::HostProfile());
+  auto all = s->DecideStages({{"x", m.RandomTensor({8, 8}, 0, 1)}}, device::HostProfile());
+  ASSERT_TRUE(head.ok() && all.ok()) << head.status().message() << all.status().message();
+  const auto has = [](const std::vector<plan::Decision>& list, const char* chain) {
+    return std::any_of(list.begin(), list.end(), [&](const plan::Decision& d) { return d.chain == chain; });
+  };
+  EXPECT_TRUE(has(*head, "matmul+relu") && has(*all, "matmul+relu"));
+  EXPECT_FALSE(has(*head, "matmul+tanh"));
+  EXPECT_TRUE(has(*all, "matmul+tanh"));
+}
+
 TEST(Stages, ErrorsBehindTheCutNameTheNode) {
   GraphMaker m;
   const ValueId x = m.In("x", {4});

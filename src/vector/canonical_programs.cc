@@ -52,6 +52,7 @@ Program LogSoftmaxProgram() {
 
 RowTemplate RecogniseRowTemplate(const Program& p) {
   RowTemplate t;
+  if (!p.HasRowReduction()) return t;  // most programs: building the others to compare with takes a while
   if (p == SoftmaxProgram()) return {RowFamily::kSoftmax, {}};
   if (p == LogSoftmaxProgram()) return {RowFamily::kLogSoftmax, {}};
   for (const Stage& s : p.stages) {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "graph/ir/known_ops.h"
-#include "op/pointwise.h"
 
 namespace opsnn::graph {
 namespace {
@@ -30,7 +29,10 @@ Result<op::BoundProgram> Bind(const Graph& g, const Node& n) {
 
 }  // namespace
 
-bool IsFusablePointwise(const Graph& g, const Node& n) {
+namespace {
+
+// Does n look like a part of a group, before its program is known?
+bool MayFuse(const Graph& g, const Node& n) {
   if (n.dead || n.tail || !n.op->program || n.outputs.size() != 1 || n.outputs[0] == kNoValue) return false;
   const op::TensorDesc& out = g.values[n.outputs[0]].desc;
   if (!SlotHolds(out.dtype) || !IsKnown(out.dims) || NumElements(out.dims) == 0) return false;
@@ -41,8 +43,27 @@ bool IsFusablePointwise(const Graph& g, const Node& n) {
     // Conversions to and from integers have rules of their own at load and store.
     if (n.op == Known().Cast && (!IsFloat(t) || !IsFloat(out.dtype))) return false;
   }
-  auto bound = Bind(g, n);
-  return bound.ok() && !bound->program.HasRowReduction() && bound->program.outputs.size() == 1;
+  return true;
+}
+
+bool Fuses(const Result<op::BoundProgram>& b) {
+  return b.ok() && !b->program.HasRowReduction() && b->program.outputs.size() == 1;
+}
+
+}  // namespace
+
+bool IsFusablePointwise(const Graph& g, const Node& n) { return MayFuse(g, n) && Fuses(Bind(g, n)); }
+
+const op::BoundProgram* NodePrograms::Fusable(NodeId n) {
+  const Node& node = g_.nodes[n];
+  if (node.dead || static_cast<size_t>(n) >= bound_.size()) return nullptr;
+  Entry& e = bound_[static_cast<size_t>(n)];
+  if (!e.known) {
+    e.known = true;
+    if (MayFuse(g_, node))
+      if (auto b = Bind(g_, node); Fuses(b)) e.program = std::move(*b);
+  }
+  return e.program ? &*e.program : nullptr;
 }
 
 int ChainBuilder::NewSlot(ComputeType type) {
@@ -56,31 +77,42 @@ int ChainBuilder::Emit(StageOp op, int a, int b, int c, double imm0, double imm1
 }
 
 void ChainBuilder::AddInput(ValueId v) {
-  slot_of_[v] = NewSlot(ComputeTypeOf(g_->values[v].desc.dtype));
+  const int slot = NewSlot(ComputeTypeOf(g_->values[v].desc.dtype));
+  slot_of_.emplace_back(v, slot);
   inputs_.push_back(v);
-  input_slots_.push_back(slot_of_[v]);
+  input_slots_.push_back(slot);
+}
+
+int ChainBuilder::Find(ValueId v) const {
+  for (const auto& [value, slot] : slot_of_)
+    if (value == v) return slot;
+  return -1;
 }
 
 int ChainBuilder::OperandSlot(ValueId v, ComputeType type) {
   const Value& value = g_->values[v];
-  if (value.IsConstant() && value.desc.constant && value.desc.constant->size() == 1 && !slot_of_.count(v)) {
+  if (value.IsConstant() && value.desc.constant && value.desc.constant->size() == 1 && Find(v) < 0) {
     const double c = ToDoubles(*value.desc.constant)[0];
     // A 64-bit integer beyond 2^53 stays an operand.
     if (IsFloat(value.desc.dtype) || std::abs(c) <= 0x1p53)
       return Emit(StageOp::kConst, -1, -1, -1, c, 0, type);
   }
-  if (!slot_of_.count(v)) AddInput(v);
-  const int slot = slot_of_[v];
+  if (Find(v) < 0) AddInput(v);
+  const int slot = Find(v);
   return slots_[slot] == type ? slot : Emit(StageOp::kConvert, slot, -1, -1, 0, 0, type);
 }
 
 bool ChainBuilder::AddNode(const Node& n) {
-  auto bound = Bind(*g_, n);
-  if (!bound.ok()) return false;
-  const ChainBuilder saved = *this;
-  const Program& p = bound->program;
+  const auto bound = Bind(*g_, n);
+  return bound.ok() && AddNode(n, *bound);
+}
+
+bool ChainBuilder::AddNode(const Node& n, const op::BoundProgram& bound) {
+  const size_t slots = slots_.size(), stages = stages_.size(), inputs = inputs_.size(),
+               known = slot_of_.size();
+  const Program& p = bound.program;
   std::vector<int> map(p.slots.size(), -1);
-  for (int i = 0; i < p.num_inputs; ++i) map[i] = OperandSlot(n.inputs[bound->operands[i]], p.slots[i].type);
+  for (int i = 0; i < p.num_inputs; ++i) map[i] = OperandSlot(n.inputs[bound.operands[i]], p.slots[i].type);
   for (const Stage& s : p.stages) {
     int src[3];
     for (int i = 0; i < 3; ++i) src[i] = s.src[i] == kNoSlot ? -1 : map[s.src[i]];
@@ -92,15 +124,19 @@ bool ChainBuilder::AddNode(const Node& n) {
   // Casting to a half asks for its rounding; other half intermediates may keep f32 under the excess policy.
   if (IsHalf(dtype) && (policy_ == NumericsPolicy::kExact || n.op == Known().Cast))
     slot = Emit(StageOp::kRoundTo, slot, -1, -1, static_cast<double>(dtype), 0, slots_[slot]);
-  slot_of_[out] = slot;
+  slot_of_.emplace_back(out, slot);
   if (slots_.size() <= kMaxSlots && inputs_.size() <= kMaxInputs) return true;
-  *this = saved;
+  slots_.resize(slots);
+  stages_.resize(stages);
+  inputs_.resize(inputs);
+  input_slots_.resize(inputs);
+  slot_of_.resize(known);
   return false;
 }
 
 Program ChainBuilder::Build(ValueId output) const {
   std::vector<bool> needed(slots_.size(), false);
-  needed[slot_of_.at(output)] = true;
+  needed[Find(output)] = true;
   for (auto s = stages_.rbegin(); s != stages_.rend(); ++s)
     for (int src : s->src)
       if (needed[s->dst] && src >= 0) needed[src] = true;
@@ -122,7 +158,7 @@ Program ChainBuilder::Build(ValueId output) const {
     s.imm[0] = v.imm[0], s.imm[1] = v.imm[1];
     p.stages.push_back(s);
   }
-  p.outputs.push_back(number[slot_of_.at(output)]);
+  p.outputs.push_back(number[Find(output)]);
   p.exact = policy_ == NumericsPolicy::kExact;
   return p;
 }

@@ -6,16 +6,34 @@
 #ifndef OPSNN_GRAPH_FUSION_CHAIN_BUILDER_H_
 #define OPSNN_GRAPH_FUSION_CHAIN_BUILDER_H_
 
-#include <map>
+#include <optional>
 #include <vector>
 
 #include "base/knobs.h"
 #include "graph/ir/graph.h"
+#include "op/pointwise.h"
 
 namespace opsnn::graph {
 
 // Can this node be part of a group: a pointwise program over dtypes that a slot holds exactly?
 bool IsFusablePointwise(const Graph& g, const Node& n);
+
+// The programs of a graph's nodes, each bound when it is first asked for. Growing groups asks about a node
+// many times; what a node computes does not change while other nodes join groups.
+class NodePrograms {
+ public:
+  explicit NodePrograms(const Graph& g) : g_(g), bound_(g.nodes.size()) {}
+  // Null where IsFusablePointwise(n) is false.
+  const op::BoundProgram* Fusable(NodeId n);
+
+ private:
+  const Graph& g_;
+  struct Entry {
+    bool known = false;
+    std::optional<op::BoundProgram> program;
+  };
+  std::vector<Entry> bound_;  // by node; nodes that a pass adds are not asked about
+};
 
 class ChainBuilder {
  public:
@@ -25,6 +43,7 @@ class ChainBuilder {
   void AddInput(ValueId v);
   // False, leaving everything as it was, if the node cannot be expressed or the program would grow too large.
   bool AddNode(const Node& n);
+  bool AddNode(const Node& n, const op::BoundProgram& program);
 
   // The program whose only output is v, which must have been computed.
   Program Build(ValueId output) const;
@@ -40,13 +59,14 @@ class ChainBuilder {
   int NewSlot(ComputeType type);
   int Emit(StageOp op, int a, int b, int c, double imm0, double imm1, ComputeType type);
   int OperandSlot(ValueId v, ComputeType type);
+  int Find(ValueId v) const;  // its slot, or -1
 
   const Graph* g_;
   NumericsPolicy policy_;
   std::vector<ComputeType> slots_;  // numbered as they appear; Build renumbers with inputs first
   std::vector<VStage> stages_;
   std::vector<ValueId> inputs_;
-  std::map<ValueId, int> slot_of_;
+  std::vector<std::pair<ValueId, int>> slot_of_;
   std::vector<int> input_slots_;
 };
 

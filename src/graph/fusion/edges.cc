@@ -70,6 +70,11 @@ void Finish(Graph& g, const PassContext& c, plan::Decision d, const std::string&
   g.decisions.push_back(std::move(d));
 }
 
+// The verdict alone, as Finish would leave it.
+bool Verdict(const PassContext& c, const plan::Decision& d) {
+  return plan::Fuses(d) || (c.fusion == FusionMode::kForce && d.verdict == plan::Verdict::kSplit);
+}
+
 bool ReducesRows(const op::OpDef& op) {
   if (!op.declaration) return false;
   const std::string_view family = op.declaration->family;
@@ -87,15 +92,17 @@ bool Contains(const std::vector<NodeId>& list, NodeId n) {
 
 }  // namespace
 
-std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId id) {
+std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId id, bool text) {
   const Node& n = g.nodes[id];
   std::optional<plan::ContractionEdge> e;
   if (n.op == Known().Conv || n.op == Known().ConvTranspose) e = ConvEdge(g, n);
   if (n.op == Known().MatMul || n.op == Known().Gemm) e = GemmEdge(g, n);
   if (!e) return e;
-  e->where = n.name;
-  e->shape = ShapeText(g, id) + StrFormat(" m=%lld n=%lld k=%lld", static_cast<long long>(e->m),
-                                          static_cast<long long>(e->n), static_cast<long long>(e->k));
+  if (text) {
+    e->where = n.name;
+    e->shape = ShapeText(g, id) + StrFormat(" m=%lld n=%lld k=%lld", static_cast<long long>(e->m),
+                                            static_cast<long long>(e->n), static_cast<long long>(e->k));
+  }
   e->dtype = g.values[n.inputs[0]].desc.dtype;
   e->out_dtype = g.values[n.outputs[0]].desc.dtype;
   return e;
@@ -116,8 +123,9 @@ Edge ForAnyThreadCount(Edge e) {
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
-  Finish(g, c, *plan::CachedJudgeContraction(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.chain, e.where,
-         e.shape);
+  const auto d = plan::CachedJudgeContraction(ForAnyThreadCount(e), *c.profile, GetKnobs());
+  if (!c.record) return Verdict(c, *d);
+  Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
 
@@ -148,26 +156,30 @@ bool MayHoldRows(const Graph& g, NodeId product, NodeId row) {
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
-  Finish(g, c, *plan::CachedJudgePointwise(ForAnyThreadCount(e), *c.profile, GetKnobs()), e.chain, e.where,
-         e.shape);
+  const auto d = plan::CachedJudgePointwise(ForAnyThreadCount(e), *c.profile, GetKnobs());
+  if (!c.record) return Verdict(c, *d);
+  Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e) {
-  Finish(g, c, plan::JudgeRowProgram(e, *c.profile, GetKnobs()), e.chain, e.where, e.shape);
+  plan::Decision d = plan::JudgeRowProgram(e, *c.profile, GetKnobs());
+  if (!c.record) return Verdict(c, d);
+  Finish(g, c, std::move(d), e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
 
 void Refuse(Graph& g, const PassContext& c, std::string chain, NodeId where, DType dtype,
             std::string reason) {
+  if (!c.record) return;
   g.decisions.push_back(plan::RefuseEdge(std::move(chain), g.nodes[where].name, ShapeText(g, where), dtype,
                                          std::move(reason), *c.profile));
 }
 
-void RecordBoundary(Rewriter& r, const PassContext& c, NodeId seed, const std::vector<NodeId>& group,
-                    ValueId v) {
+void RecordBoundary(Rewriter& r, const PassContext& c, NodePrograms& programs, NodeId seed,
+                    const std::vector<NodeId>& group, ValueId v) {
   Graph& g = r.graph();
-  if (v == kNoValue) return;
+  if (v == kNoValue || !c.record) return;
   const DType dtype = r.desc(v).dtype;
   std::vector<NodeId> outside;
   for (NodeId n : r.Users(v))
@@ -180,7 +192,7 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodeId seed, const std::v
     if (ReducesRows(*user.op)) {
       Refuse(g, c, chain, n, dtype,
              g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");
-    } else if (IsFusablePointwise(g, user) && user.op->op_class == op::OpClass::kVector) {
+    } else if (programs.Fusable(n) && user.op->op_class == op::OpClass::kVector) {
       std::string reason;
       if (r.IsOutput(v)) {
         reason = "the intermediate \"" + g.values[v].name + "\" is an output of the model";

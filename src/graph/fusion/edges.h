@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/fusion/chain_builder.h"
 #include "graph/pass_manager.h"
 #include "graph/passes/rewriter.h"
 #include "plan/judge.h"
@@ -13,8 +14,8 @@
 namespace opsnn::graph {
 
 // The contraction of a Conv, ConvTranspose, MatMul or Gemm node as the judge sees it (without its tail);
-// nullopt for operators it has no model of.
-std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId n);
+// nullopt for operators it has no model of. `text`: with its place and shape in words.
+std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId n, bool text = true);
 
 // "8x16x24x24": the shape of a node's first output, for people.
 std::string ShapeText(const Graph& g, NodeId n);
@@ -32,8 +33,8 @@ void Refuse(Graph& g, const PassContext& c, std::string chain, NodeId where, DTy
 
 // Records, for the readers of value v that the group behind `seed` did not take, why not. Only readers that
 // could fuse in principle: pointwise and row operators.
-void RecordBoundary(Rewriter& r, const PassContext& c, NodeId seed, const std::vector<NodeId>& group,
-                    ValueId v);
+void RecordBoundary(Rewriter& r, const PassContext& c, NodePrograms& programs, NodeId seed,
+                    const std::vector<NodeId>& group, ValueId v);
 
 }  // namespace opsnn::graph
 

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 #include <vector>
 
 namespace opsnn::graph {
 namespace {
 
+// Groups are small and most end after a few nodes: a list is searched faster than a tree is built.
+using Nodes = std::vector<NodeId>;
+bool Holds(const Nodes& list, NodeId n) { return std::find(list.begin(), list.end(), n) != list.end(); }
+
 // Do all readers of v belong to the group?
-bool Hidden(const Rewriter& r, ValueId v, const std::set<NodeId>& group) {
+bool Hidden(const Rewriter& r, ValueId v, const Nodes& group) {
   const auto& users = r.Users(v);
-  return !r.IsOutput(v) &&
-         std::all_of(users.begin(), users.end(), [&](NodeId n) { return group.count(n) != 0; });
+  return !r.IsOutput(v) && std::all_of(users.begin(), users.end(), [&](NodeId n) { return Holds(group, n); });
 }
 
 class Grower {
@@ -24,11 +26,12 @@ class Grower {
     AddReaders(open_[0]);
     while (!frontier_.empty() && order_.size() < kMaxRegion) {
       // The lowest id first: a node comes after all members that it reads.
-      const NodeId n = *frontier_.begin();
-      frontier_.erase(frontier_.begin());
-      if (tried_.count(n)) continue;
+      const auto lowest = std::min_element(frontier_.begin(), frontier_.end());
+      const NodeId n = *lowest;
+      frontier_.erase(lowest);
+      if (Holds(tried_, n)) continue;
       if (!Join(n)) continue;
-      std::erase_if(open_, [&](ValueId v) { return Hidden(r_, v, group_); });
+      std::erase_if(open_, [&](ValueId v) { return Hidden(r_, v, order_); });
       if (open_.empty() || (open_.size() == 1 && open_[0] == r_.node(n).outputs[0])) best_ = order_.size();
     }
     order_.resize(best_);
@@ -41,21 +44,20 @@ class Grower {
  private:
   void AddReaders(ValueId v) {
     for (NodeId n : r_.Users(v))
-      if (n != seed_) frontier_.insert(n);
+      if (n != seed_ && !Holds(frontier_, n)) frontier_.push_back(n);
   }
 
   // Adds n, and before it the nodes that compute operands for it alone.
   bool Join(NodeId n) {
-    tried_.insert(n);
+    tried_.push_back(n);
     if (n == seed_ || order_.size() >= kMaxRegion) return false;
     for (ValueId v : r_.node(n).inputs) {
       const NodeId p = r_.Producer(v);
-      if (p >= 0 && p != seed_ && !group_.count(p) && !tried_.count(p) && r_.SingleUse(v) &&
+      if (p >= 0 && p != seed_ && !Holds(order_, p) && !Holds(tried_, p) && r_.SingleUse(v) &&
           r_.node(p).op->program)
         Join(p);
     }
     if (!eligible_(n)) return false;
-    group_.insert(n);
     order_.push_back(n);
     open_.push_back(r_.node(n).outputs[0]);
     AddReaders(open_.back());
@@ -65,10 +67,10 @@ class Grower {
   Rewriter& r_;
   const NodeId seed_;
   const std::function<bool(NodeId)>& eligible_;
-  std::set<NodeId> group_, tried_, frontier_;
+  Nodes tried_, frontier_;
   std::vector<ValueId> open_;  // computed in the group and visible outside
-  std::vector<NodeId> order_;
-  size_t best_ = 0;  // longest prefix of order_ with one visible value, its last
+  Nodes order_;                // the group
+  size_t best_ = 0;            // longest prefix of order_ with one visible value, its last
 };
 
 }  // namespace

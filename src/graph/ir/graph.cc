@@ -115,6 +115,36 @@ Status Graph::Sort() {
   return OkStatus();
 }
 
+void Graph::DropUnusedValues() {
+  std::vector<ValueId> to(values.size(), kNoValue);
+  const auto keep = [&](ValueId v) {
+    if (v != kNoValue) to[static_cast<size_t>(v)] = 0;
+  };
+  for (const Node& n : nodes) {
+    for (ValueId v : n.inputs) keep(v);
+    for (ValueId v : n.outputs) keep(v);
+  }
+  for (ValueId v : inputs) keep(v);
+  for (ValueId v : outputs) keep(v);
+  for (const Default& d : defaults) keep(d.value);
+  ValueId next = 0;
+  for (size_t v = 0; v < values.size(); ++v) {
+    if (to[v] == kNoValue) continue;
+    if (static_cast<size_t>(next) != v) values[static_cast<size_t>(next)] = std::move(values[v]);
+    to[v] = next++;
+  }
+  values.resize(static_cast<size_t>(next));
+  const auto renumber = [&](std::vector<ValueId>& list) {
+    for (ValueId& v : list)
+      if (v != kNoValue) v = to[static_cast<size_t>(v)];
+  };
+  for (Node& n : nodes) renumber(n.inputs), renumber(n.outputs);
+  renumber(inputs);
+  renumber(outputs);
+  for (Default& d : defaults)
+    if (d.value != kNoValue) d.value = to[static_cast<size_t>(d.value)];
+}
+
 int Graph::RemoveUnused() {
   std::vector<int> uses(values.size(), 0);
   for (const Node& n : nodes)

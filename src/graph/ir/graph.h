@@ -87,6 +87,8 @@ class Graph {
   void ReplaceUses(ValueId from, ValueId to);  // also in outputs
   // Stable topological order; drops dead nodes, renumbers producers; error on a cycle. Node ids change.
   Status Sort();
+  // Drops values that nothing refers to. Value ids change.
+  void DropUnusedValues();
   // Marks nodes dead whose outputs nobody uses. Returns how many.
   int RemoveUnused();
   std::string ToString() const;  // readable dump, one node a line

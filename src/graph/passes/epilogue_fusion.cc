@@ -22,7 +22,7 @@ bool FitsConvTail(const Dims& d, const Dims& out) {
 
 class Fuser {
  public:
-  Fuser(Graph& g, PassContext& c) : r_(g), g_(g), c_(c) {}
+  Fuser(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), programs_(g) {}
 
   void Run() {
     // From the end: where two products meet in an addition, the later one takes it and finds the other's
@@ -36,12 +36,12 @@ class Fuser {
   }
 
  private:
-  bool Eligible(NodeId seed, NodeId n) const {
+  bool Eligible(NodeId seed, NodeId n) {
     const Node& node = g_.nodes[n];
-    if (!IsFusablePointwise(g_, node)) return false;
+    if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return false;
     const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
     const op::TensorDesc& y = r_.desc(node.outputs[0]);
-    if (y.dims != out.dims || y.dtype != DType::kF32) return false;
+    if (y.dims != out.dims || y.dtype != DType::kF32 || !programs_.Fusable(n)) return false;
     const bool conv = g_.nodes[seed].op->layout == op::LayoutRule::kPrefers;
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
       if (v == kNoValue) return true;
@@ -56,33 +56,34 @@ class Fuser {
     return b;
   }
 
+  bool Add(ChainBuilder& b, NodeId n) { return b.AddNode(g_.nodes[n], *programs_.Fusable(n)); }
+
   void Try(NodeId seed) {
     const ValueId product = g_.nodes[seed].outputs[0];
     ChainBuilder trial = Start(seed);
-    Region region =
-        GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && trial.AddNode(g_.nodes[n]); });
+    Region region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(trial, n); });
     if (region.nodes.empty()) {
-      RecordBoundary(r_, c_, seed, {}, product);
+      RecordBoundary(r_, c_, programs_, seed, {}, product);
       return;
     }
     ++c_.matches;
     ChainBuilder chain = Start(seed);
-    for (NodeId n : region.nodes) chain.AddNode(g_.nodes[n]);
+    for (NodeId n : region.nodes) Add(chain, n);
     auto tail = std::make_shared<op::FusedTail>();
     tail->program = chain.Build(region.output);
     if (!tail->program.IsF32Pointwise()) return;
     const size_t decision = g_.decisions.size();
     if (!Decide(seed, region, chain, tail->program)) return;
-    RecordBoundary(r_, c_, seed, region.nodes, region.output);
+    RecordBoundary(r_, c_, programs_, seed, region.nodes, region.output);
     ++c_.effects;
     tail->regions = g_.decisions[decision].regions;
     Apply(seed, region, chain, std::move(tail));
   }
 
   bool Decide(NodeId seed, const Region& region, const ChainBuilder& chain, const Program& tail) {
-    auto e = AsContraction(g_, seed);
+    auto e = AsContraction(g_, seed, c_.record);
     if (!e) return false;
-    e->chain = ChainName(g_, seed, region.nodes);
+    if (c_.record) e->chain = ChainName(g_, seed, region.nodes);
     e->tail = &tail;
     const Dims& out = r_.desc(region.output).dims;
     for (size_t i = 1; i < chain.inputs().size(); ++i) {
@@ -111,6 +112,7 @@ class Fuser {
   Rewriter r_;
   Graph& g_;
   PassContext& c_;
+  NodePrograms programs_;
 };
 
 }  // namespace

@@ -211,8 +211,8 @@ TEST(EpilogueFusion, ConvWithResidualAndActivation) {
   EXPECT_EQ(o.Effects("epilogue_fusion"), 2);
   EXPECT_EQ(o.Count("Conv"), 2);
   EXPECT_EQ(o.Count("Add"), 0);
-  ASSERT_FALSE(o.prepared->graph().decisions.empty());
-  for (const plan::Decision& d : o.prepared->graph().decisions) EXPECT_FALSE(d.reason.empty()) << d.chain;
+  ASSERT_FALSE(o.decisions.empty());
+  for (const plan::Decision& d : o.decisions) EXPECT_FALSE(d.reason.empty()) << d.chain;
 }
 
 TEST(EpilogueFusion, MatMulWithBiasScaleAndFullOperand) {
@@ -237,7 +237,7 @@ TEST(EpilogueFusion, ASecondReaderEndsTheChain) {
   const Outcome o = ExpectFusionKeepsResults(m, 20);
   EXPECT_EQ(o.Count("Relu"), 1);
   bool told = false, softmax = false;
-  for (const plan::Decision& d : o.prepared->graph().decisions) {
+  for (const plan::Decision& d : o.decisions) {
     told |= d.chain == "matmul+relu" && d.verdict == plan::Verdict::kRefuse &&
             d.reason.find("2 readers") != std::string::npos;
     softmax |= d.chain == "matmul+softmax" && d.verdict == plan::Verdict::kRefuse;

@@ -1,7 +1,8 @@
 // Values that are parts of other values, so that nothing is copied:
 //   Split, and Transpose and Reshape of what is strided already, read in place by matrix products;
 //   the Transpose behind a product, which then writes its result in the transposed order;
-//   Concat, whose operands are written where they belong.
+//   Concat, whose operands are written where they belong, also in blocks of channels; of concatenations that
+//   begin alike (dense blocks) or read each other only the longest has memory.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -52,7 +53,7 @@ Dims Permuted(const Dims& d, const std::vector<int64_t>& perm) {
 
 class PartFinder {
  public:
-  PartFinder(Graph& g, PassContext& c) : r_(g), g_(g), c_(c) {}
+  PartFinder(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), whole_(g.values.size(), kNoValue) {}
 
   void Run() {
     const NodeId count = r_.num_nodes();
@@ -61,7 +62,12 @@ class PartFinder {
       if (node.dead || node.tail || node.aliasing != Aliasing::kNone) continue;
       if (node.op == Known().Split) TrySplit(n);
       if (node.op == Known().Transpose && !TryTransposeBehind(n)) TryRead(n, PermutedStrides(n));
-      if (node.op == Known().Concat) TryConcat(n);
+    }
+    // From the end: a longer concatenation gives shorter ones their place.
+    for (NodeId n = count - 1; n >= 0; --n) {
+      const Node& node = g_.nodes[n];
+      if (!node.dead && !node.tail && node.aliasing == Aliasing::kNone && node.op == Known().Concat)
+        TryConcat(n);
     }
   }
 
@@ -166,30 +172,64 @@ class PartFinder {
     return true;
   }
 
-  // Operands that lie one behind the other in the result: nothing but dims of size 1 before the axis.
+  // Do the operands lie one behind the other in the result?
+  bool OperandsInOrder(const Node& concat) const {
+    const op::TensorDesc& out = r_.desc(concat.outputs[0]);
+    const int64_t given = concat.attrs.Int("axis", 0), rank = out.dims.rank();
+    const int axis = static_cast<int>(given < 0 ? given + rank : given);
+    if (!IsKnown(out.dims) || NumElements(out.dims) == 0 || concat.inputs.size() < 2) return false;
+    for (int i = 0; i < axis; ++i)
+      if (out.dims[i] != 1) return false;
+    for (size_t i = 0; i < concat.inputs.size(); ++i) {
+      const ValueId v = concat.inputs[i];
+      if (v == kNoValue || r_.desc(v).layout != out.layout || r_.desc(v).dtype != out.dtype) return false;
+      // Blocks of channels follow each other only where the one before is full.
+      const bool last = i + 1 == concat.inputs.size();
+      if (out.layout != Layout() && (axis != 1 || (!last && r_.desc(v).dims[1] % out.layout.c0 != 0)))
+        return false;
+    }
+    return true;
+  }
+
+  int64_t Stored(ValueId v) const { return StoredElements(r_.desc(v).dims, r_.desc(v).layout); }
+
   void TryConcat(NodeId n) {
     const Node& node = g_.nodes[n];
-    const ValueId y = node.outputs[0];
-    const op::TensorDesc& out = r_.desc(y);
-    const int64_t given = node.attrs.Int("axis", 0), rank = out.dims.rank();
-    const int axis = static_cast<int>(given < 0 ? given + rank : given);
-    if (out.layout != Layout() || NumElements(out.dims) == 0 || g_.nodes[n].inputs.size() < 2) return;
-    for (int i = 0; i < axis; ++i)
-      if (out.dims[i] != 1) return;
+    if (!OperandsInOrder(node)) return;
     ++c_.matches;
-    for (ValueId v : node.inputs)
-      if (!WrittenInPlace(v, n, out.dtype)) return;
-    ++c_.effects;
-    int64_t at = 0;
-    for (ValueId v : node.inputs) {
-      g_.values[v].offset = at;
-      at += NumElements(r_.desc(v).dims);
+    const ValueId y = node.outputs[0];
+    if (LiesInAWhole(node)) {
+      whole_[y] = whole_[node.inputs[0]];
+      g_.values[y].offset = g_.values[node.inputs[0]].offset;
+    } else {
+      for (ValueId v : node.inputs)
+        if (!WrittenInPlace(v, n)) return;
+      int64_t at = g_.values[y].offset;
+      for (ValueId v : node.inputs) {
+        whole_[v] = whole_[y] == kNoValue ? y : whole_[y];
+        g_.values[v].offset = at;
+        at += Stored(v);
+      }
     }
+    ++c_.effects;
     g_.nodes[n].aliasing = Aliasing::kInputsAreParts;
   }
 
-  bool WrittenInPlace(ValueId v, NodeId concat, DType dtype) const {
-    if (v == kNoValue || !Plain(v) || !r_.SingleUse(v) || r_.desc(v).dtype != dtype) return false;
+  // Are the operands side by side in one value already, and the result free to lie there?
+  bool LiesInAWhole(const Node& concat) const {
+    const ValueId first = concat.inputs[0], y = concat.outputs[0];
+    if (whole_[first] == kNoValue || whole_[y] != kNoValue || r_.IsOutput(y)) return false;
+    int64_t at = g_.values[first].offset;
+    for (ValueId v : concat.inputs) {
+      if (whole_[v] != whole_[first] || g_.values[v].offset != at) return false;
+      at += Stored(v);
+    }
+    return true;
+  }
+
+  // Other readers find v in the whole.
+  bool WrittenInPlace(ValueId v, NodeId concat) const {
+    if (g_.values[v].IsConstant() || r_.IsOutput(v) || whole_[v] != kNoValue) return false;
     if (!r_.desc(v).IsContiguous() || g_.values[v].offset != 0) return false;
     const auto& in = g_.nodes[concat].inputs;
     if (std::count(in.begin(), in.end(), v) != 1) return false;
@@ -202,6 +242,7 @@ class PartFinder {
   Rewriter r_;
   Graph& g_;
   PassContext& c_;
+  std::vector<ValueId> whole_;  // by value: the concatenation in whose memory it lies, or kNoValue
 };
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(PartsInPlace, AttentionMovesNoHeads) {
         EXPECT_EQ(o.Effects("parts_in_place"), 2);  // separate projections were merged before
         for (const Step& s : o.prepared->steps()) {
           const std::string& op = o.prepared->graph().nodes[s.node].op->name;
-          EXPECT_EQ(s.kernel == nullptr, s.variant == "view");
+          EXPECT_EQ(s.kernel == nullptr, s.variant() == "view");
           EXPECT_TRUE(s.kernel == nullptr || (op != "Transpose" && op != "Split")) << op;
         }
       }

@@ -12,55 +12,58 @@ namespace {
 
 class Chainer {
  public:
-  Chainer(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), program_(Known().Program) {}
+  Chainer(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), programs_(g), program_(Known().Program) {}
 
   void Run() {
     if (!program_) return;
     const NodeId count = r_.num_nodes();
     for (NodeId n = 0; n < count; ++n)
-      if (IsFusablePointwise(g_, g_.nodes[n])) Try(n);
+      if (programs_.Fusable(n)) Try(n);
   }
 
  private:
-  bool Eligible(NodeId seed, NodeId n) const {
-    return IsFusablePointwise(g_, g_.nodes[n]) &&
+  bool Eligible(NodeId seed, NodeId n) {
+    return programs_.Fusable(n) &&
            r_.desc(g_.nodes[n].outputs[0]).dims == r_.desc(g_.nodes[seed].outputs[0]).dims;
   }
 
-  ChainBuilder Build(NodeId seed, const std::vector<NodeId>& nodes, size_t count) const {
+  bool Add(ChainBuilder& b, NodeId n) { return b.AddNode(g_.nodes[n], *programs_.Fusable(n)); }
+
+  ChainBuilder Build(NodeId seed, const std::vector<NodeId>& nodes) {
     ChainBuilder b(g_, c_.policy);
-    b.AddNode(g_.nodes[seed]);
-    for (size_t i = 0; i < count; ++i) b.AddNode(g_.nodes[nodes[i]]);
+    Add(b, seed);
+    for (NodeId n : nodes) Add(b, n);
     return b;
   }
 
   void Try(NodeId seed) {
     ChainBuilder trial(g_, c_.policy);
-    if (!trial.AddNode(g_.nodes[seed])) return;
-    Region region =
-        GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && trial.AddNode(g_.nodes[n]); });
+    if (!Add(trial, seed)) return;
+    Region region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(trial, n); });
     const ValueId first = g_.nodes[seed].outputs[0];
     if (region.nodes.empty()) {
-      RecordBoundary(r_, c_, seed, {}, first);
+      RecordBoundary(r_, c_, programs_, seed, {}, first);
       return;
     }
     ++c_.matches;
     if (!Decide(seed, region)) return;
     ++c_.effects;
-    Apply(seed, region, Build(seed, region.nodes, region.nodes.size()));
+    Apply(seed, region, Build(seed, region.nodes));
   }
 
   // The whole group against its parts: the first node, and the rest as one program.
   bool Decide(NodeId seed, const Region& region) {
     const ValueId middle = g_.nodes[seed].outputs[0];
-    const ChainBuilder first = Build(seed, {}, 0);
+    const ChainBuilder first = Build(seed, {});
     ChainBuilder second(g_, c_.policy);
-    for (NodeId n : region.nodes) second.AddNode(g_.nodes[n]);
+    for (NodeId n : region.nodes) Add(second, n);
     const Program head = first.Build(middle), rest = second.Build(region.output);
     plan::PointwiseEdge e;
-    e.chain = ChainName(g_, seed, region.nodes);
-    e.where = g_.nodes[region.nodes.back()].name;
-    e.shape = ShapeText(g_, region.nodes.back());
+    if (c_.record) {
+      e.chain = ChainName(g_, seed, region.nodes);
+      e.where = g_.nodes[region.nodes.back()].name;
+      e.shape = ShapeText(g_, region.nodes.back());
+    }
     e.elements = NumElements(r_.desc(middle).dims);
     e.dtype = r_.desc(middle).dtype;
     e.first = &head;
@@ -94,6 +97,7 @@ class Chainer {
   Rewriter r_;
   Graph& g_;
   PassContext& c_;
+  NodePrograms programs_;
   const op::OpDef* program_;
 };
 

@@ -77,8 +77,8 @@ TEST(RowChain, SmallOnesStayApartUnlessForced) {
   m.Out(m.Op("Softmax", {m.Op("Abs", {m.In("x", {4, 6})})}));
   const Outcome o = RunGraph(m, Mode(FusionMode::kAuto));
   EXPECT_EQ(o.Effects("row_chain"), 0);
-  ASSERT_FALSE(o.prepared->graph().decisions.empty());
-  EXPECT_NE(o.prepared->graph().decisions.back().reason.find("stays in a cache"), std::string::npos);
+  ASSERT_FALSE(o.decisions.empty());
+  EXPECT_NE(o.decisions.back().reason.find("stays in a cache"), std::string::npos);
 }
 
 }  // namespace
