@@ -146,6 +146,7 @@ Result<std::shared_ptr<const Prepared>> Prepared::Make(Graph graph, op::PackCach
   std::shared_ptr<Prepared> p(new Prepared);
   p->arenas_ = std::move(arenas);
   p->graph_ = std::move(graph);
+  p->graph_.DropUnusedValues();  // of the nodes that were fused; a form is kept for long
   p->pass_stats_ = std::move(pass_stats);
   OPSNN_RETURN_IF_ERROR(p->PlanSteps(packs));
   OPSNN_RETURN_IF_ERROR(p->CheckMemory());

@@ -134,6 +134,7 @@ void Graph::DropUnusedValues() {
     to[v] = next++;
   }
   values.resize(static_cast<size_t>(next));
+  values.shrink_to_fit();
   const auto renumber = [&](std::vector<ValueId>& list) {
     for (ValueId& v : list)
       if (v != kNoValue) v = to[static_cast<size_t>(v)];
