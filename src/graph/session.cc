@@ -208,6 +208,7 @@ Result<Graph> Session::Pass(Graph g, const device::DeviceProfile& profile, bool 
   c.packs = packs_.get();
   c.record = record;
   OPSNN_RETURN_IF_ERROR(RunPasses(PreparePasses(), options_.passes_off + "," + off, g, c, stats));
+  if (!record) g.decisions = {};
   return g;
 }
 

@@ -70,9 +70,14 @@ void Finish(Graph& g, const PassContext& c, plan::Decision d, const std::string&
   g.decisions.push_back(std::move(d));
 }
 
-// The verdict alone, as Finish would leave it.
-bool Verdict(const PassContext& c, const plan::Decision& d) {
-  return plan::Fuses(d) || (c.fusion == FusionMode::kForce && d.verdict == plan::Verdict::kSplit);
+// The same without words, for planning a run: the verdict, and regions where it is hybrid.
+bool FinishSilently(Graph& g, const PassContext& c, const plan::Decision& d) {
+  plan::Decision& kept = g.decisions.emplace_back();
+  kept.verdict = d.verdict;
+  kept.regions = d.regions;
+  if (c.fusion == FusionMode::kForce && d.verdict == plan::Verdict::kSplit)
+    kept.verdict = plan::Verdict::kFuse;
+  return plan::Fuses(kept);
 }
 
 bool ReducesRows(const op::OpDef& op) {
@@ -124,7 +129,7 @@ Edge ForAnyThreadCount(Edge e) {
 
 bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
   const auto d = plan::CachedJudgeContraction(ForAnyThreadCount(e), *c.profile, GetKnobs());
-  if (!c.record) return Verdict(c, *d);
+  if (!c.record) return FinishSilently(g, c, *d);
   Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
@@ -157,14 +162,14 @@ bool MayHoldRows(const Graph& g, NodeId product, NodeId row) {
 
 bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
   const auto d = plan::CachedJudgePointwise(ForAnyThreadCount(e), *c.profile, GetKnobs());
-  if (!c.record) return Verdict(c, *d);
+  if (!c.record) return FinishSilently(g, c, *d);
   Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e) {
   plan::Decision d = plan::JudgeRowProgram(e, *c.profile, GetKnobs());
-  if (!c.record) return Verdict(c, d);
+  if (!c.record) return FinishSilently(g, c, d);
   Finish(g, c, std::move(d), e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }

@@ -68,7 +68,7 @@ TEST(ChainedProducts, FeedForwardRunsInBlocksOfRows) {
       EXPECT_EQ(o.Count("FeedForward"), 1);
       EXPECT_EQ(o.Count("MatMul"), 0);
       ExpectSameBits(m, FusionMode::kForce, "chained_products");
-      const auto& decisions = o.prepared->graph().decisions;
+      const auto& decisions = o.decisions;
       const bool said = std::any_of(decisions.begin(), decisions.end(), [](const plan::Decision& d) {
         return d.chain.find("+matmul") != std::string::npos && !d.regions.empty();
       });

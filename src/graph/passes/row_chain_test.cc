@@ -51,7 +51,7 @@ TEST(RowChain, RowsBehindAProductRunInItsBlocks) {
       EXPECT_EQ(o.Effects("row_chain"), 1) << row;
       EXPECT_EQ(o.prepared->nodes_run(), 1);
       EXPECT_EQ(o.outputs, RunGraph(m, Mode(FusionMode::kForce, "row_chain")).outputs) << row;
-      EXPECT_EQ(o.prepared->graph().decisions.back().verdict, plan::Verdict::kHybrid);
+      EXPECT_EQ(o.decisions.back().verdict, plan::Verdict::kHybrid);
     }
   }
 }
