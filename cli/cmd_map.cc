@@ -15,6 +15,7 @@ struct MapOptions {
   int64_t n = 1024, batch = 1, least = 16, most = 8192;
   int steps = 4;  // per octave
   std::string epilogue = "relu", dtype = "f32", profile, out;
+  bool json = false;
 };
 
 // least, ..., most in equal ratios.
@@ -95,6 +96,7 @@ void AddMap(CLI::App& app, Run& run) {
   cmd->add_option("--profile", o->profile, "Device profile to ask, e.g. host, Ascend910B1")
       ->check(NotEmpty("the name of a device profile"));
   cmd->add_option("--out", o->out, "The SVG file to write")->required()->check(NotEmpty("a file"));
+  AddFlag(*cmd, "--json", o->json, "Print JSON");
   cmd->callback([&run, o] {
     run = [o]() -> Status {
       if (o->most < o->least)
@@ -109,6 +111,13 @@ void AddMap(CLI::App& app, Run& run) {
       auto svg = Draw(*o, dtype, *stages, counts);
       if (!svg.ok()) return svg.status();
       if (Status s = svg->Write(o->out); !s.ok()) return s;
+      if (o->json) {
+        Json counted = {{"file", o->out}};
+        for (Verdict v : {Verdict::kFuse, Verdict::kSplit, Verdict::kRefuse, Verdict::kHybrid})
+          counted[Name(v)] = counts[static_cast<int>(v)];
+        PrintJson(counted);
+        return opsnn::OkStatus();
+      }
       std::printf("%s: %d fuse, %d split, %d refuse\n", o->out.c_str(), counts[0], counts[1], counts[2]);
       return opsnn::OkStatus();
     };

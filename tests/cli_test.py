@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -47,7 +48,9 @@ class Cli(unittest.TestCase):
         cls.tmp.cleanup()
 
     def test_every_command_has_help_and_json(self):
-        for command in ("info", "run", "bench", "explain", "verify", "compare", "ops", "selftest"):
+        commands = re.findall(r"^  (\w+)  ", run("--help").split("Subcommands:")[1], flags=re.M)
+        self.assertGreater(len(commands), 8)
+        for command in commands:
             text = run(command, "--help")
             self.assertIn("--json", text, command)
 
@@ -168,6 +171,8 @@ class Cli(unittest.TestCase):
         text = run("map", "--n", "64", "--to", "256", "--steps", "1", "--epilogue", "bias,gelu", "--profile", "A2", "--out", str(out))
         self.assertIn("fuse", text)
         self.assertEqual(out.read_text().count("<rect"), 25)
+        counts = json.loads(run("map", "--n", "64", "--to", "256", "--steps", "1", "--out", str(out), "--json"))
+        self.assertEqual(counts["fuse"] + counts["split"] + counts["refuse"] + counts["hybrid"], 25)
         self.assertIn("--from", run("map", "--from", "64", "--to", "16", "--out", str(out), ok=False))
         self.assertIn("frob", run("map", "--epilogue", "frob", "--out", str(out), ok=False))
         self.assertIn("l9_bytes", run("map", "--profile", "A2:l9_bytes=1", "--out", str(out), ok=False))
@@ -371,9 +376,11 @@ class Cli(unittest.TestCase):
 
     def test_bad_knobs(self):
         for env, word in (({"OPSNN_THREADS": "0x"}, "OPSNN_THREADS"), ({"OPSNN_MAX_ISA": "mmx"}, "OPSNN_MAX_ISA"),
-                          ({"OPSNN_L1_RESERVE": "7"}, "OPSNN_L1_RESERVE"), ({"OPSNN_NO_SUCH": "1"}, "OPSNN_NO_SUCH")):
+                          ({"OPSNN_L1_RESERVE": "7"}, "OPSNN_L1_RESERVE"), ({"OPSNN_NO_SUCH": "1"}, "OPSNN_NO_SUCH"),
+                          ({"OPSNN_CHECK": "memroy"}, "OPSNN_CHECK")):
             with self.subTest(env=env):
                 self.assertIn(word, run("info", env=env, ok=False))
+        self.assertEqual(json.loads(run("info", "--json", env={"OPSNN_THREADS": " 1 "}))["threads"], 1)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import posixpath
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -90,6 +91,46 @@ class Site(unittest.TestCase):
     def test_no_text_in_other_scripts(self):
         for name, text in self.pages.items():
             self.assertNotRegex(text, r"[\u3400-\u9fff]", name)
+
+
+class ChecksFromSources(unittest.TestCase):
+    """The reader of the checks, on a source that uses the whole vocabulary."""
+
+    SOURCE = '''
+namespace opsnn::capi {
+namespace {
+// RequireRank(call, never, 1, 2) in a comment counts for nothing.
+Status Helper(const Call& call, const Operand& o, const char* whose) {
+  OPSNN_RETURN_IF_ERROR(RequireDType(call, o, DType::kF32, "self"));
+  return InvalidArgument("%s: %s has %d values; allowed: %s", call.function().api, NameOf(call, o).c_str(), 3, whose);
+}
+}  // namespace
+
+Status Adapt_Thing(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "self"), y = Arg(call, {"out", "selfRef"});
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  if (bad) return BadValue(call, "mode", std::to_string(1), "0 (none), 1 (mean)");
+  if (!x.given()) return Errorf(Code::kNull, "%s: a \\"quoted\\" word", api);
+  return Helper(call, x, "one");
+}
+}  // namespace opsnn::capi
+'''
+
+    def test_sentences(self):
+        sys.path[:0] = [str(ROOT / "tools/reference")]
+        import sources
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "thing.cc"
+            path.write_text(self.SOURCE)
+            found = sources.Reader(sources.functions_of(path)).read("Adapt_Thing")
+        self.assertEqual(found, [
+            (161002, "self: rank 2 to 8"), (161002, "out or selfRef: the shape of self"), (161002, "mode: allowed: 0 (none), 1 (mean)"),
+            (161001, 'a "quoted" word'), (161002, "self: the dtype of self"), (161002, "self has … values; allowed: one")])
+
+    def test_most_functions_have_checks(self):
+        with_checks = sum(1 for p in (OUT / "functions").glob("acl*.html") if "An ellipsis stands for" in p.read_text())
+        self.assertGreater(with_checks, 200)
 
 
 class ToolGuide(unittest.TestCase):

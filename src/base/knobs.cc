@@ -77,8 +77,10 @@ const Row kRows[] = {
 };
 
 // Read by tests, benches and the config lookup; not knobs, but not unknown either.
-constexpr std::string_view kOtherVariables[] = {"OPSNN_CONFIG", "OPSNN_CHECK", "OPSNN_TEST_SEED",
-                                                "OPSNN_FUZZ_SCALE"};
+constexpr std::string_view kOtherVariables[] = {"OPSNN_CONFIG", "OPSNN_TEST_SEED", "OPSNN_FUZZ_SCALE"};
+// The checker reads its modes itself, before anything runs (runtime/check.cc). A word that it does not know
+// would quietly look for nothing, so it is an error like that of a knob.
+constexpr std::string_view kCheckVariable = "OPSNN_CHECK", kCheckWords = ",memory,sync,leak";
 
 bool InWords(std::string_view words, std::string_view word) {
   for (size_t begin = 0; begin <= words.size();) {
@@ -303,6 +305,20 @@ void LoadConfig(State& s) {
   }
 }
 
+Status CheckWordList(std::string_view value) {
+  for (size_t begin = 0; begin <= value.size();) {
+    const size_t comma = std::min(value.find(',', begin), value.size());
+    const std::string word = Trim(value.substr(begin, comma - begin));
+    if (!InWords(kCheckWords, word)) {
+      return InvalidArgument(
+          "%s: the word %s is not allowed; allowed: any of memory, sync, leak, separated by commas",
+          std::string(kCheckVariable).c_str(), Quoted(word).c_str());
+    }
+    begin = comma + 1;
+  }
+  return OkStatus();
+}
+
 void LoadEnvironment(State& s) {
   for (char** e = environ; e && *e; ++e) {
     const std::string_view entry = *e;
@@ -317,6 +333,8 @@ void LoadEnvironment(State& s) {
       const Status st = Set(*row, name, value, s.current);
       if (st.ok()) s.source[row->key] = "environment";
       Keep(s.status, st);
+    } else if (name == kCheckVariable) {
+      Keep(s.status, CheckWordList(value));
     } else if (std::find(std::begin(kOtherVariables), std::end(kOtherVariables), name) ==
                std::end(kOtherVariables)) {
       Keep(s.status,

@@ -101,6 +101,22 @@ TEST(Knobs, ErrorsNameKeyAndAllowedValues) {
   EXPECT_TRUE(Contains(got, "|0")) << got;  // the bad key keeps its default
 }
 
+TEST(Knobs, WordsOfTheChecker) {
+  for (const char* value : {"memory", "sync, leak", "memory,sync,leak", "", ",", "snyc", "memory,all"}) {
+    const std::string got = InChild([&] {
+      setenv("OPSNN_CHECK", value, 1);
+      return InitKnobs().message();
+    });
+    const bool bad = Contains(value, "snyc") || Contains(value, "all");
+    EXPECT_EQ(got.empty(), !bad) << value << ": " << got;
+    if (bad) {
+      EXPECT_TRUE(Contains(got, "OPSNN_CHECK: the word \"") &&
+                  Contains(got, "allowed: any of memory, sync, leak"))
+          << got;
+    }
+  }
+}
+
 TEST(Knobs, ConfigErrorsNameTheFile) {
   const ConfigText unknown("thread = 3\n"), broken("threads = = 3\n");
   for (const ConfigText* f : {&unknown, &broken}) {

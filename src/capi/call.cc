@@ -219,6 +219,10 @@ Status Call::Make(const OpsnnFunction& function, const OpsnnArg* args, int num_a
       a.first_tensor = static_cast<int>(call->tensors_.size());
       a.num_tensors = static_cast<int>(members.size());
       for (size_t m = 0; m < members.size(); ++m) {
+        if (!members[m]) {
+          return Errorf(Code::kNull, "%s: %s[%zu] is null; every member must be a live aclTensor",
+                        function.api, p.name, m);
+        }
         auto t = Table<Tensor>().Find(members[m]);
         if (!t)
           return NotLive(function.api, StrFormat("%s[%zu]", p.name, m), HandleKind::kTensor, members[m]);

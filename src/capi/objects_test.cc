@@ -204,6 +204,29 @@ TEST_F(ApiTest, ListsOwnTheirMembers) {
   EXPECT_EQ(aclDestroyBoolArray(bools), 0);
 }
 
+TEST_F(ApiTest, MessagesComeNewestFirstAndOnce) {
+  aclGetRecentErrMsg();
+  EXPECT_NE(aclrtMalloc(nullptr, 1, ACL_MEM_MALLOC_HUGE_FIRST), 0);  // an error that nobody asks about
+  EXPECT_NE(aclrtSetDevice(-7), 0);
+  const char* text = aclGetRecentErrMsg();
+  ASSERT_NE(text, nullptr);
+  const std::string messages = text;
+  EXPECT_EQ(messages.rfind("aclrtSetDevice", 0), 0u) << messages;
+  EXPECT_NE(messages.find("\naclrtMalloc"), std::string::npos) << messages;
+  EXPECT_EQ(aclGetRecentErrMsg(), nullptr);
+}
+
+TEST_F(ApiTest, MemoryOfAKindThatDoesNotExist) {
+  size_t free = 7, total = 7;
+  for (int kind : {-1, 18, 1 << 30}) {
+    ExpectRefused(aclrtGetMemInfo(static_cast<aclrtMemAttr>(kind), &free, &total), ACL_ERROR_INVALID_PARAM,
+                  {"aclrtGetMemInfo", "attr is " + std::to_string(kind), "allowed"});
+  }
+  EXPECT_EQ(free, 7u);
+  EXPECT_EQ(aclrtGetMemInfo(ACL_MEM_P2P_HUGE1G, &free, &total), 0);
+  EXPECT_GT(total, 7u);
+}
+
 TEST_F(ApiTest, HalfConversionsSaturate) {
   EXPECT_EQ(aclFloatToFloat16(1.0f), 0x3C00);
   EXPECT_EQ(aclFloatToFloat16(INFINITY), 0x7BFF);

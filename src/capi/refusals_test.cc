@@ -6,6 +6,7 @@
 
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_cast.h"
+#include "aclnnop/aclnn_cat.h"
 #include "aclnnop/aclnn_convolution.h"
 #include "aclnnop/aclnn_digamma.h"
 #include "aclnnop/aclnn_gelu.h"
@@ -79,6 +80,35 @@ TEST_F(ApiTest, DeadAndForeignHandles) {
                 {"aclnnRelu", "self is an aclScalar", "a live aclTensor"});
   ExpectRefused(CALL(aclnnRelu, reinterpret_cast<const aclTensor*>(&y), y), kInvalid,
                 {"self is not a handle"});
+}
+
+TEST_F(ApiTest, NullMembersOfLists) {
+  ApiTensor x(DType::kF32, {2}), y(DType::kF32, {4});
+  const aclTensor* members[] = {x, nullptr};
+  aclTensorList* list = aclCreateTensorList(members, 2);
+  ASSERT_NE(list, nullptr);
+  ExpectRefused(CALL(aclnnCat, list, 0, y), kNull, {"aclnnCat", "tensors[1] is null", "live aclTensor"});
+}
+
+// As on the device, a tensor may be made of anything; functions say what they do not take.
+TEST_F(ApiTest, OddTypesAndFormatsAreRefusedWhereTheyAreUsed) {
+  const int64_t dims[] = {2};
+  ApiTensor y(DType::kF32, {2});
+  for (int type : {-1, 5, 42, 999}) {
+    aclTensor* odd =
+        aclCreateTensor(dims, 1, static_cast<aclDataType>(type), nullptr, 0, ACL_FORMAT_ND, dims, 1, nullptr);
+    ASSERT_NE(odd, nullptr);
+    ExpectRefused(CALL(aclnnRelu, odd, y), kInvalid,
+                  {"aclnnRelu", "self has dtype", std::to_string(type), "allowed"});
+    aclDestroyTensor(odd);
+  }
+  for (int format : {-1, 3, 999}) {
+    aclTensor* odd =
+        aclCreateTensor(dims, 1, ACL_FLOAT, nullptr, 0, static_cast<aclFormat>(format), dims, 1, nullptr);
+    ASSERT_NE(odd, nullptr);
+    ExpectRefused(CALL(aclnnRelu, odd, y), kInvalid, {"aclnnRelu", "self has format", "allowed"});
+    aclDestroyTensor(odd);
+  }
 }
 
 TEST_F(ApiTest, WrongDTypes) {

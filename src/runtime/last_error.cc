@@ -30,9 +30,9 @@ const char* TakeErrorMessages() {
   ThreadMessages& m = Mine();
   if (m.pending.empty()) return nullptr;
   m.handed_out.clear();
-  for (const std::string& s : m.pending) {
+  for (auto s = m.pending.rbegin(); s != m.pending.rend(); ++s) {
     if (!m.handed_out.empty()) m.handed_out += '\n';
-    m.handed_out += s;
+    m.handed_out += *s;
   }
   m.pending.clear();
   return m.handed_out.c_str();

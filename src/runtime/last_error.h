@@ -12,8 +12,8 @@ namespace opsnn::runtime {
 void AddErrorMessage(std::string message);
 inline void AddErrorMessage(const Status& s) { AddErrorMessage(s.message()); }
 
-// This thread's messages, newest last, one a line, and forgets them; null when there are none. The pointer is
-// valid until the next call in this thread.
+// This thread's messages, newest first, one a line, and forgets them; null when there are none. The pointer
+// is valid until the next call in this thread.
 const char* TakeErrorMessages();
 
 }  // namespace opsnn::runtime

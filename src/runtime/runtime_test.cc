@@ -355,7 +355,7 @@ TEST(LastError, PerThreadAndForgotten) {
   AddErrorMessage("one");
   AddErrorMessage("two");
   std::thread([] { EXPECT_EQ(TakeErrorMessages(), nullptr); }).join();
-  EXPECT_STREQ(TakeErrorMessages(), "one\ntwo");
+  EXPECT_STREQ(TakeErrorMessages(), "two\none");
   EXPECT_EQ(TakeErrorMessages(), nullptr);
 }
 

@@ -53,6 +53,12 @@ if command -v pkg-config > /dev/null; then
   LD_LIBRARY_PATH="$prefix/lib64" "$work/small_c"
 fi
 
+echo "-- npu-smi"
+"$prefix/bin/npu-smi" --help | grep -q '^Usage: npu-smi info'
+"$prefix/bin/npu-smi" info | grep -q '| NPU   Name'
+! "$prefix/bin/npu-smi" frob 2> "$work/npu-smi.log"
+grep -q 'got "frob"; allowed: info' "$work/npu-smi.log"
+
 echo "-- the steps of the CI workflow"
 if command -v bash > /dev/null; then
   python3 "$here/workflow.py" "$prefix" "$work/workflow"

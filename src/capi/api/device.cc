@@ -195,8 +195,13 @@ OPSNN_ACL_API aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
 }
 
 OPSNN_ACL_API aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
-  static_cast<void>(attr);
   if (!free || !total) return FailNull("aclrtGetMemInfo", free ? "total" : "free");
+  // All kinds of memory are the host's.
+  if (const int kind = static_cast<int>(attr); kind < ACL_DDR_MEM || kind > ACL_MEM_P2P_HUGE1G) {
+    return Fail(
+        "aclrtGetMemInfo", ACL_ERROR_INVALID_PARAM,
+        StrFormat("attr is %d; allowed: an aclrtMemAttr, %d to %d", kind, ACL_DDR_MEM, ACL_MEM_P2P_HUGE1G));
+  }
   *total = runtime::MemoryLimit();
   *free = *total - std::min(*total, runtime::GetMemoryUse().bytes);
   return ACL_SUCCESS;
