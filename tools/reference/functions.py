@@ -43,7 +43,7 @@ class Functions:
         self.runtime_done = gen_capi.implemented_runtime_functions(src / "capi/api")
         self.rows = {row["api"]: (op, row) for op in self.ops for row in op["aclnn"]}
         self.adapters = {}
-        for path in sorted((src / "capi/adapters").glob("*.cc")):
+        for path in sorted((src / "capi/adapters").rglob("*.cc")):
             chunks = sources.family_chunks(path, src)
             for name in sources.functions_of(path):
                 if name.startswith("Adapt_"):
