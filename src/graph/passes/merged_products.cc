@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/parallel.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
@@ -42,6 +43,8 @@ class Merger {
 
   Status Run() {
     if (!Known().MatMul || !Known().Split || !Known().Add) return OkStatus();
+    // What is saved is joining the threads and packing A: one thread gains nothing that could be measured.
+    if (c_.fusion != FusionMode::kForce && ThreadsAvailable() < 2) return OkStatus();
     const NodeId count = r_.num_nodes();
     for (NodeId n = 0; n < count; ++n) {
       const std::vector<Product> group = GroupOf(n);
