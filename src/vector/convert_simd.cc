@@ -87,7 +87,8 @@ void FromF32(const float* src, T* dst, int64_t n) {
 // Whole lines are streamed; what comes before the first and behind the last is stored.
 template <typename T>
 HWY_INLINE void StreamTo(const float* src, T* dst, int64_t n) {
-  const hn::Rebind<uint16_t, DC> dh;
+  // Of whole vectors: a stream of less writes a whole one in SSE.
+  const hn::Repartition<uint16_t, DC> dw;
   constexpr int64_t kLine = 64 / sizeof(T), kLanes = hn::MaxLanes(DC());
   if (reinterpret_cast<uintptr_t>(dst) % sizeof(T) != 0) return FromF32<T>(src, dst, n);
   const auto misplaced = static_cast<int64_t>(reinterpret_cast<uintptr_t>(dst) % 64 / sizeof(T));
@@ -96,7 +97,6 @@ HWY_INLINE void StreamTo(const float* src, T* dst, int64_t n) {
   int64_t i = head;
   HWY_ALIGN uint16_t line[kLine];
   if constexpr (std::is_same_v<T, BF16>) {
-    const hn::Repartition<uint16_t, DC> dw;
     for (; i + kLine <= n; i += kLine) {
       for (int64_t k = 0; k < kLine; k += 2 * kLanes) {
         const auto a = hn::LoadU(DC(), src + i + k), b = hn::LoadU(DC(), src + i + k + kLanes);
@@ -107,8 +107,8 @@ HWY_INLINE void StreamTo(const float* src, T* dst, int64_t n) {
   for (; i + kLine <= n; i += kLine) {
     for (int64_t k = 0; k < kLine; k += kLanes)
       StoreOne(hn::LoadU(DC(), src + i + k), reinterpret_cast<T*>(line + k));
-    for (int64_t k = 0; k < kLine; k += kLanes)
-      hn::Stream(hn::Load(dh, line + k), dh, reinterpret_cast<uint16_t*>(dst + i + k));
+    for (int64_t k = 0; k < kLine; k += 2 * kLanes)
+      hn::Stream(hn::Load(dw, line + k), dw, reinterpret_cast<uint16_t*>(dst + i + k));
   }
   FromF32<T>(src + i, dst + i, n - i);
 }

@@ -24,10 +24,10 @@ void ConvertSimd(const float* src, uint8_t* dst, int64_t n);
 void ConvertSimd(const float* src, int16_t* dst, int64_t n);
 void ConvertSimd(const float* src, int32_t* dst, int64_t n);
 
-// Is there a ConvertSimd between f32 and T?
 // Rounded to `type` (f16 or bf16) and written past the caches. FlushStreams comes after the last of them.
 void StreamHalf(const float* src, DType type, void* dst, int64_t n);
 
+// Is there a ConvertSimd between f32 and T?
 template <typename T>
 inline constexpr bool kHasSimdConvert =
     std::is_same_v<T, F16> || std::is_same_v<T, BF16> || std::is_same_v<T, int8_t> ||

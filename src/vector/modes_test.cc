@@ -7,13 +7,16 @@
 #include <cstring>
 #include <limits>
 
+#include "base/buffer.h"
 #include "base/half.h"
 #include "base/parallel.h"
 #include "isa/tier.h"
 #include "testing/testing.h"
 #include "vector/compiled.h"
 #include "vector/convert.h"
+#include "vector/convert_simd.h"
 #include "vector/reference_for_test.h"
+#include "vector/streaming.h"
 
 namespace opsnn::vector {
 namespace {
@@ -349,6 +352,30 @@ TEST(Modes, FloatToIntegerRule) {
         ASSERT_EQ(u8[at], wantu8[k]) << values[k];
         ASSERT_EQ(s32[at], want32[k]) << values[k];
       }
+    }
+  }
+}
+
+// Any length from any place within a line: the same halves as without streams, and nothing beside them.
+TEST_P(ModesTier, HalvesPastTheCaches) {
+  constexpr int64_t kMost = 300, kGuard = 64;
+  constexpr size_t kBytes = (kMost + 3 * kGuard) * sizeof(uint16_t);
+  Rng rng;
+  for (auto _ : testing::FuzzFor(50)) {
+    const int64_t n = rng.Int(0, kMost), at = kGuard + rng.Int(0, 63);
+    const std::vector<float> src = RandomFloats(rng, n, -7e4, 7e4);
+    for (const DType type : {DType::kF16, DType::kBF16}) {
+      AlignedBuffer streamed(kBytes), plain(kBytes);
+      std::memset(streamed.data(), 0x5a, kBytes);
+      std::memset(plain.data(), 0x5a, kBytes);
+      StreamHalf(src.data(), type, streamed.as<uint16_t>() + at, n);
+      FlushStreams();
+      if (type == DType::kF16) {
+        ConvertSimd(src.data(), plain.as<F16>() + at, n);
+      } else {
+        ConvertSimd(src.data(), plain.as<BF16>() + at, n);
+      }
+      ASSERT_EQ(std::memcmp(streamed.data(), plain.data(), kBytes), 0) << n << " at " << at;
     }
   }
 }
