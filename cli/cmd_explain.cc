@@ -150,8 +150,9 @@ void PrintMemory(const opsnn::RunStats& s) {
   std::printf("memory: arena %.2f MiB by %s; %.2f MiB live at the peak; inputs and outputs %.2f MiB\n",
               MiB(s.peak_bytes), s.memory_strategy.c_str(), MiB(s.live_peak_bytes), MiB(s.io_bytes));
   std::printf(
-      "  without memory of their own: %d views, %d results computed in place, %zu of %d nodes fused away\n",
-      s.views, s.in_place, static_cast<size_t>(s.nodes_imported) - s.nodes.size(), s.nodes_imported);
+      "  without memory of their own: %d views, %d results computed in place; %d nodes of the model, %zu "
+      "steps\n",
+      s.views, s.in_place, s.nodes_imported, s.nodes.size());
   for (const auto& [name, bytes] : s.memory_tried)
     std::printf("  tried %-28s %10.2f MiB\n", name.c_str(), MiB(bytes));
   for (const auto& n : s.nodes) {

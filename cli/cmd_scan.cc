@@ -30,6 +30,8 @@ struct Point {
   int64_t planned_bytes = 0, resident_bytes = 0;
 };
 
+constexpr int64_t kMostSizes = 10000;
+
 struct ScanOptions {
   std::vector<std::string> vary;
   int random = 0, runs = 3;
@@ -97,12 +99,11 @@ Status MeasurePoint(opsnn::Model& model, const opsnn::Feeds& feeds, int runs, Po
 
 // The sizes to visit: every combination, or `random` drawn from them.
 Result<std::vector<Point>> Points(const std::vector<Axis>& axes, const ScanOptions& o, uint64_t seed) {
-  constexpr int64_t kMost = 10000;
   std::vector<Point> points;
   std::mt19937_64 engine(seed);
   double all = 1;
   for (const Axis& a : axes) all *= static_cast<double>(a.count());
-  if (o.random == 0 && all > kMost)
+  if (o.random == 0 && all > kMostSizes)
     return Status(opsnn::Code::kInvalid, "--vary: asks for " + std::to_string(static_cast<int64_t>(all)) +
                                              " sizes; allowed: at most 10000, or --random N of them");
   const int64_t n = o.random > 0 ? o.random : static_cast<int64_t>(all);
@@ -124,6 +125,10 @@ Result<std::vector<Point>> Points(const std::vector<Axis>& axes, const ScanOptio
 Status Draw(const std::string& file, const std::string& title, const std::vector<Axis>& axes,
             const std::vector<Point>& points) {
   constexpr int kCell = 18, kLeft = 80, kTop = 50, kRed[3] = {190, 30, 45};
+  for (const Axis& a : axes)
+    if (a.count() > kMostSizes)
+      return Status(opsnn::Code::kInvalid, "--out: " + a.Name() + " has " + std::to_string(a.count()) +
+                                               " sizes; allowed: up to " + std::to_string(kMostSizes));
   const int columns = static_cast<int>(axes[0].count());
   const int rows = axes.size() > 1 ? static_cast<int>(axes[1].count()) : 1;
   Svg svg(std::max(kLeft + columns * kCell + 20, 420), kTop + rows * kCell + 80);

@@ -303,8 +303,16 @@ Result<std::vector<ConvolutionChoice>> Model::Convolutions(const Shapes& shapes,
   return NoThrow([&]() -> Result<std::vector<ConvolutionChoice>> {
     OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
     OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
-    OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed));
-    return observe::ConvolutionChoices(*prepared);
+    bool cut = false;
+    OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed, &cut));
+    if (!cut) return observe::ConvolutionChoices(*prepared);
+    OPSNN_ASSIGN_OR_RETURN(const Feeds feeds, AllFeeds(*this, shapes, values));
+    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews views, ToViews(feeds));
+    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(views));
+    auto list = observe::ConvolutionChoices(*r.prepared);
+    for (const auto& next : r.later)
+      for (auto& c : observe::ConvolutionChoices(*next)) list.push_back(std::move(c));
+    return list;
   });
 }
 

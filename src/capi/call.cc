@@ -190,7 +190,7 @@ Status Call::Make(const OpsnnFunction& function, const OpsnnArg* args, int num_a
     if (a.object->acl_dtype == ACL_UINT64 && TakesQuantParams(function.api))
       a.object = AsSignedBits(*a.object);
     if (IsTiledFormat(a.object->format) && TakesTiles(function.api)) {
-      if (auto stored = StoredTiles(*a.object)) a.object = std::move(stored);
+      if (auto stored = StoredTiles(*a.object)) a.object = std::move(stored), a.tiles = true;
     }
     a.base = a.object->data.load(std::memory_order_relaxed);
     call->tensors_.push_back(std::move(a));
@@ -302,9 +302,7 @@ Status Call::CheckTensors() const {
       return InvalidArgument("%s: %s has %zu dims; allowed: at most %d", api, name.c_str(), t.dims.size(),
                              kMaxRank);
     }
-    // Of the tensors in FRACTAL_NZ only those of StoredTiles have one storage dim less than dims.
-    const bool tiles =
-        IsTiledFormat(t.format) && TakesTiles(api) && t.storage_dims.size() + 1 == t.dims.size();
+    const bool tiles = tensors_[i].tiles;
     if (!IsPlainFormat(t.format) && !tiles) {
       return InvalidArgument("%s: %s has format %d; allowed: ND, NCHW, NCL, NCDHW, NHWC%s", api, name.c_str(),
                              t.format, TakesTiles(api) ? ", FRACTAL_NZ" : "");

@@ -28,6 +28,7 @@ struct TensorArgument {
   int member = -1;       // position in its list
   void* base = nullptr;  // the address
   void* data = nullptr;  // first element of the view: address + offset; null where the address is
+  bool tiles = false;    // a view of FRACTAL_NZ blocks, made by StoredTiles
   Footprint footprint;
 };
 

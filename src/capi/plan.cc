@@ -270,8 +270,13 @@ class Builder {
       return v;
     };
     return std::any_of(op_call_->inputs.begin(), op_call_->inputs.end(), [&](const Operand& o) {
-      return o.tensor >= 0 && (o.tensor == output.tensor || o.tensor == same) &&
-             CheckOverlap(view(output), view(o)) == Overlap::kPartial;
+      if (o.tensor < 0 || (o.tensor != output.tensor && o.tensor != same)) return false;
+      const Overlap overlap = CheckOverlap(view(output), view(o));
+      // Data movement in place finds what it changes where it writes; other operands must not change
+      // meanwhile.
+      const bool other =
+          op_call_->in_place && op_call_->op->op_class == op::OpClass::kData && &o != op_call_->inputs.data();
+      return overlap == Overlap::kPartial || (overlap == Overlap::kSame && other);
     });
   }
 

@@ -69,6 +69,11 @@ void PrintPlan(const OpDef& def, const PlanContext& c, const Result<KernelPtr>& 
 Status Infer(const OpDef& def, InferContext& c) {
   OPSNN_RETURN_IF_ERROR(Check(def, c));
   if (!def.infer) return Errorf(Code::kInternal, "%s: the operator has no shape inference", def.name.c_str());
+  for (const TensorDesc* x : c.inputs) {  // strides of 0 make any size cheap, and bytes of copies overflow
+    if (x == nullptr || !x->known_rank || WithinLimits(x->dims)) continue;
+    return InvalidArgument("%s: an input of shape %s is too large; allowed: sizes to 2^40, 2^53 elements",
+                           def.name.c_str(), ToString(x->dims).c_str());
+  }
   OPSNN_RETURN_IF_ERROR(def.infer(c));
   for (const TensorDesc& y : c.outputs) {
     if (y.known_rank && !WithinLimits(y.dims)) {

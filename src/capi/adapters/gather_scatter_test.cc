@@ -260,6 +260,18 @@ TEST_F(Scattering, PutIndexAndIndexPut) {
   }
 }
 
+// Indices bring their own dims beside those that they leave of self: more than a tensor has are refused.
+TEST_F(Scattering, IndexRefusesTooManyDims) {
+  ApiTensor x(DType::kF32, Dims::Filled(8, 1)), x4(DType::kF32, Dims::Filled(4, 1)), y(DType::kF32, {1});
+  ApiTensor i7(DType::kS64, Dims::Filled(7, 1)), i6(DType::kS64, Dims::Filled(6, 1));
+  const auto list = [](ApiTensor& i) {
+    aclTensor* members[] = {i};
+    return aclCreateTensorList(members, 1);
+  };
+  ExpectRefused(CALL(aclnnIndex, x, list(i7), y), 161002, {"indices is 7 dims beside 7"});
+  ExpectRefused(CALL(aclnnIndex, x4, list(i6), y), 161002, {"indices is 6 dims beside 3"});
+}
+
 TEST_F(Scattering, EmbeddingGradient) {
   for (int round = 0; round < 24; ++round) {
     const DType t = kFloats[round % 2];

@@ -93,6 +93,13 @@ Result<IndexList> ReadList(const Call& call, const Operand& self) {
     list.order.push_back(i);
     list.rest.push_back(self.desc.dims[i]);
   }
+  // Masks alone bring one dim, their count; the tuples of indices need one more than the shape.
+  const int shape = list.has_shape ? list.shape.rank() : 1;
+  if (shape >= kMaxRank || shape + list.rest.rank() > kMaxRank) {
+    return BadValue(call, "indices",
+                    StrFormat("%d dims beside %d that they leave of self", shape, list.rest.rank()),
+                    StrFormat("at most %d of both, and less than %d of the indices", kMaxRank, kMaxRank));
+  }
   return list;
 }
 

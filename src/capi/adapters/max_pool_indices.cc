@@ -294,9 +294,11 @@ Status Adapt_MaxUnpool(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireSamePlanes(call, big, self, axes));
   OPSNN_RETURN_IF_ERROR(RequireDType(call, big, self.desc.dtype, "self"));
   const auto& sizes = call.Ints("outputSize");
+  if (static_cast<int>(sizes.size()) != axes)
+    return BadValue(call, "outputSize", StrFormat("a list of %zu", sizes.size()), std::to_string(axes));
   for (int a = 0; a < axes; ++a) {
     const int64_t size = big.desc.dims[big.desc.dims.rank() - axes + a];
-    if (static_cast<int>(sizes.size()) == axes && sizes[static_cast<size_t>(a)] == size) continue;
+    if (sizes[static_cast<size_t>(a)] == size) continue;
     return BadValue(call, "outputSize", ToString(Dims(std::span<const int64_t>(sizes))),
                     "the last dims of " + NameOf(call, big) + ", whose shape is " + ToString(big.desc.dims));
   }

@@ -68,12 +68,15 @@ Status Adapt_TopKTopPSample(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+constexpr int kMaxBlock = 1 << 30;  // positions are far below, and products with them fit
+
 Status Adapt_AdvanceStep(const Call& call, OpCall& out) {
   const int64_t seqs = call.Int("numSeqs"), queries = call.Int("numQueries"), block = call.Int("blockSize");
   if (seqs < 1) return BadValue(call, "numSeqs", std::to_string(seqs), "1 and above");
   if (queries < 1 || queries > seqs)
     return BadValue(call, "numQueries", std::to_string(queries), "1 to numSeqs");
-  if (block < 1) return BadValue(call, "blockSize", std::to_string(block), "1 and above");
+  if (block < 1 || block > kMaxBlock)
+    return BadValue(call, "blockSize", std::to_string(block), StrFormat("1 to %d", kMaxBlock));
   const Operand sampled = Arg(call, "sampledTokenIds"), blocks = Arg(call, "blockTables");
   OPSNN_RETURN_IF_ERROR(RequireShape(call, sampled, {queries, 1}, "one token per query"));
   OPSNN_RETURN_IF_ERROR(RequireRank(call, blocks, 2, 2));
@@ -94,7 +97,8 @@ Status Adapt_AdvanceStepSpec(const Call& call, OpCall& out) {
   if (seqs < 1) return BadValue(call, "numSeqs", std::to_string(seqs), "1 and above");
   if (call.Int("numQueries") != seqs)
     return BadValue(call, "numQueries", std::to_string(call.Int("numQueries")), "numSeqs");
-  if (block < 1) return BadValue(call, "blockSize", std::to_string(block), "1 and above");
+  if (block < 1 || block > kMaxBlock)
+    return BadValue(call, "blockSize", std::to_string(block), StrFormat("1 to %d", kMaxBlock));
   const Operand sampled = Arg(call, "sampledTokenIds"), blocks = Arg(call, "blockTables");
   const Operand proposed = Arg(call, "specToken"), accepted = Arg(call, "acceptedNum");
   for (const Operand* o : {&sampled, &blocks, &proposed}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 2, 2));

@@ -39,7 +39,6 @@ Result<Ctc> ReadCtc(const Call& call, const char* target_lengths, int lowest_ran
   }
   c.input_lengths = call.Ints("inputLengths");
   c.target_lengths = call.Ints(target_lengths);
-  const int64_t sum = std::accumulate(c.target_lengths.begin(), c.target_lengths.end(), int64_t{0});
   for (const auto& [name, lengths, most] :
        {std::tuple{"inputLengths", &c.input_lengths, x[0]},
         std::tuple{target_lengths, &c.target_lengths, t.rank() == 2 ? t[1] : t[0]}}) {
@@ -53,6 +52,7 @@ Result<Ctc> ReadCtc(const Call& call, const char* target_lengths, int lowest_ran
                       StrFormat("0 to %lld", static_cast<long long>(most)));
     }
   }
+  const int64_t sum = std::accumulate(c.target_lengths.begin(), c.target_lengths.end(), int64_t{0});
   const bool fits = t.rank() == 2 ? t[0] == x[1] : t[0] == sum;
   if (!fits) {
     return InvalidArgument(

@@ -75,8 +75,11 @@ bool FinishSilently(Graph& g, const PassContext& c, const plan::Decision& d) {
   plan::Decision& kept = g.decisions.emplace_back();
   kept.verdict = d.verdict;
   kept.regions = d.regions;
-  if (c.fusion == FusionMode::kForce && d.verdict == plan::Verdict::kSplit)
+  if (c.fusion == FusionMode::kForce &&
+      (d.verdict == plan::Verdict::kSplit || d.verdict == plan::Verdict::kHybrid)) {
     kept.verdict = plan::Verdict::kFuse;
+    kept.regions.clear();
+  }
   return plan::Fuses(kept);
 }
 

@@ -22,6 +22,7 @@ std::optional<Factors> FactorsOf(const Rewriter& r, const Node& n) {
     p[i] = t->as<float>();
   }
   const int64_t channels = r.desc(n.inputs[1]).constant->size();
+  if (x.dims[1] != channels) return std::nullopt;
   for (size_t i = 2; i < 5; ++i)
     if (r.desc(n.inputs[i]).constant->size() != channels) return std::nullopt;
   const double epsilon = n.attrs.Float("epsilon", 1e-5);

@@ -83,6 +83,8 @@ class Chainer {
     const ValueId middle = g_.nodes[n].inputs[0];
     const NodeId p = r_.Producer(middle);
     if (p < 0 || !IsPlain(p) || !r_.SingleUse(middle) || !TailFits(g_.nodes[n])) return;
+    const auto& in = g_.nodes[n].inputs;  // the second product's tail may read it too
+    if (std::count(in.begin(), in.end(), middle) != 1) return;
     const Between between = BetweenOf(g_.nodes[p]);
     if (!between.fits) return;
     ++c_.matches;

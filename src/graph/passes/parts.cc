@@ -102,10 +102,14 @@ class PartFinder {
     });
   }
 
+  // A row reduction behind a product runs in blocks of rows of one matrix, in and out.
+  static bool HoldsRows(const Node& n) { return n.tail && n.tail->program.HasRowReduction(); }
+
   // Rows or columns that lie together; anything else would be gathered element by element.
   bool ProductTakes(const Node& n, ValueId v, const Dims& strides) const {
     const int rank = strides.rank();
     if (rank < 2 || !IsFloat(r_.desc(v).dtype)) return false;
+    if (HoldsRows(n)) return false;
     if (strides[rank - 1] != 1 && strides[rank - 2] != 1) return false;
     for (size_t i = 0; i < n.inputs.size(); ++i)
       if (n.inputs[i] == v && i >= 2) return false;
@@ -160,6 +164,7 @@ class PartFinder {
     const NodeId p = r_.Producer(product);
     if (p < 0 || g_.nodes[p].op != Known().MatMul || !r_.SingleUse(product) || !Plain(product) || !Plain(y))
       return false;
+    if (HoldsRows(g_.nodes[p])) return false;
     const std::vector<int64_t> perm = TransposePerm(r_, g_.nodes[n]);
     const int rank = static_cast<int>(perm.size());
     if (rank < 2 || perm.back() != rank - 1 || r_.desc(product).dtype != DType::kF32) return false;

@@ -77,6 +77,13 @@ TEST(ChainedProducts, FeedForwardRunsInBlocksOfRows) {
   }
 }
 
+TEST(ChainedProducts, LeavesASecondProductThatAddsWhatItReads) {
+  GraphMaker m;
+  const ValueId h = m.Op("Relu", {m.Op("MatMul", {m.In("x", {111, 16}), m.Random({16, 40})})});
+  m.Out(m.Op("Add", {m.Op("MatMul", {h, m.Random({40, 40})}), h}));
+  EXPECT_EQ(ExpectFusionKeepsResults(m, 300).Effects("chained_products"), 0);
+}
+
 TEST(ChainedProducts, LeavesWhatOthersReadAndOtherChains) {
   GraphMaker m;
   const ValueId x = m.In("x", {50, 8});

@@ -126,6 +126,12 @@ class RowFuser {
       program = std::move(*joined);
     }
     tail.insert(tail.end(), row.operands.begin(), row.operands.end());
+    // A block of rows must be one matrix to the tail as well.
+    const Dims& out = r_.desc(head.outputs[0]).dims;
+    for (ValueId v : tail) {
+      const Dims& d = r_.desc(v).dims;
+      if (d != out && NumElements(d) != 1 && NumElements(d) != d.back()) return;
+    }
     auto e = AsContraction(g_, p);
     if (!e) return;
     e->chain = ChainName(g_, p, {n});

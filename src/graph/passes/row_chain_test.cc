@@ -56,6 +56,27 @@ TEST(RowChain, RowsBehindAProductRunInItsBlocks) {
   }
 }
 
+TEST(RowChain, RowsBehindAProductThatIsNotOneMatrixStayApart) {
+  for (const Dims& position : {Dims{30, 33}, Dims{3, 1, 33}}) {  // one for all sequences, one for a sequence
+    GraphMaker m;
+    const ValueId y = m.Op("MatMul", {m.In("x", {3, 30, 20}), m.Random({20, 33})});
+    m.Out(m.Op("Softmax", {m.Op("Add", {y, m.Random(position)})}));
+    ExpectFusionKeepsResults(m, 20);
+  }
+}
+
+TEST(RowChain, RowsBehindAProductAndTransposes) {
+  const op::AttrValue swap = std::vector<int64_t>{1, 0, 2};
+  for (const bool before : {false, true}) {
+    GraphMaker m;
+    ValueId x = m.In("x", {6, 12, 20});
+    if (before) x = m.Op("Transpose", {x}, {{"perm", swap}});
+    const ValueId y = m.Op("Softmax", {m.Op("MatMul", {x, m.Random({20, 33})})});
+    m.Out(before ? y : m.Op("Transpose", {y}, {{"perm", swap}}));
+    ExpectFusionKeepsResults(m, 20);
+  }
+}
+
 TEST(RowChain, RowsOfSeveralProductsStayApart) {
   GraphMaker m;
   m.Out(m.Op("Softmax", {m.Op("MatMul", {m.In("a", {3, 7, 20}), m.In("b", {3, 20, 33})})}));

@@ -15,7 +15,8 @@ namespace {
 // Memory of this thread that grows and stays; null when there is none.
 float* RowMemory(int64_t floats) {
   thread_local AlignedBuffer buffer;
-  const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+  const size_t bytes =
+      static_cast<size_t>(std::max<int64_t>(1, floats)) * sizeof(float);  // null is no memory
   if (buffer.bytes() < bytes) buffer = AlignedBuffer(bytes);
   return buffer.as<float>();
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "base/parallel.h"
@@ -161,6 +162,19 @@ TEST_P(NormGradTest, Planes) {
     Check(c, of, of, true, scaled, training);
     if (HasFatalFailure()) return;
   }
+}
+
+// With running statistics x does not enter the gradient; and the gradients of the weights may lie where the
+// weights do.
+TEST(NormGrad, EvaluationLooksAtNoInput) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float dy[] = {1, 2, 3, 4}, x[] = {inf, std::nanf(""), -inf, 1}, mean[] = {0, 0}, rstd[] = {2, 3};
+  float gamma[] = {5, 7}, dx[4];
+  std::vector<double> scratch(PlaneNormGradScratch(1, 2, 2) / sizeof(double));
+  PlaneNormGrad p{1, 2, 2, DType::kF32, dy, x, mean, rstd, gamma};
+  p.training = false, p.dx = dx, p.dgamma = gamma;
+  RunPlaneNormGrad(p, scratch.data());
+  EXPECT_EQ(std::vector<float>(dx, dx + 4), (std::vector<float>{10, 20, 63, 84}));
 }
 
 TEST(NormGrad, NothingIsFine) {

@@ -89,6 +89,7 @@ HWY_INLINE void Write(const NormGradRun& r) {
   T* const dx = static_cast<T*>(r.dx);
   const VF mean_g = hn::Set(d, r.mean_g), mean_gn = hn::Set(d, r.mean_gn);
   const auto gradient = [&](VF dy, VF x, VF gamma) HWY_ATTR {
+    if (!r.centre) return hn::Mul(hn::Mul(dy, gamma), in.rstd);
     const VF shared = hn::Mul(in.Normal(x), mean_gn);
     return hn::Mul(hn::Sub(hn::Sub(hn::Mul(dy, gamma), mean_g), shared), in.rstd);
   };

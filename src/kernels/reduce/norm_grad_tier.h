@@ -19,8 +19,10 @@ struct NormGradRun {
   // times gamma over the run.
   float *by_element_dyn = nullptr, *by_element_dy = nullptr;
   double sum_g = 0, sum_gn = 0;
-  // What the second one writes: (g - mean_g - normal * mean_gn) * rstd.
+  // What the second one writes: (g - mean_g - normal * mean_gn) * rstd; without `centre` g * rstd, whatever
+  // x is.
   float mean_g = 0, mean_gn = 0;
+  bool centre = true;
   void* dx = nullptr;
   bool stream = false;
   const char *next_dy = nullptr, *next_x = nullptr;  // fetched meanwhile: as many bytes as the run has

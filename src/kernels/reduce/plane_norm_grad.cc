@@ -34,22 +34,27 @@ class Run {
         for (int64_t t = 0; t < tasks; ++t) SumPiece(c, t);
         Finish(c);
         for (int64_t t = 0; p_.dx && t < tasks; ++t) WritePiece(c, t);
+        Store(c);
         if (stream_) vector::FlushStreams();
       });
       return;
     }
     ParallelFor(tasks * p_.c, [&](int64_t i, int) { SumPiece(i % p_.c, i / p_.c); });
     for (int64_t c = 0; c < p_.c; ++c) Finish(c);
-    if (!p_.dx) return;
-    ParallelFor(tasks * p_.c, [&](int64_t i, int) {
-      WritePiece(i % p_.c, i / p_.c);
-      if (stream_) vector::FlushStreams();
-    });
+    if (p_.dx) {
+      ParallelFor(tasks * p_.c, [&](int64_t i, int) {
+        WritePiece(i % p_.c, i / p_.c);
+        if (stream_) vector::FlushStreams();
+      });
+    }
+    for (int64_t c = 0; c < p_.c; ++c) Store(c);
   }
 
  private:
   int64_t Size() const { return static_cast<int64_t>(SizeOf(p_.type)); }
-  Sums& At(int64_t channel, int64_t task) { return sums_[channel * p_.n * pieces_ + task]; }
+  Sums& At(int64_t channel, int64_t task) {
+    return sums_[channel * std::max<int64_t>(1, p_.n * pieces_) + task];
+  }
 
   // Piece `task % pieces_` of image `task / pieces_`.
   NormGradRun PieceOf(int64_t channel, int64_t task) const {
@@ -72,9 +77,13 @@ class Run {
   void Finish(int64_t channel) {
     Sums total;
     for (int64_t t = 0; t < p_.n * pieces_; ++t) total.g += At(channel, t).g, total.gn += At(channel, t).gn;
+    At(channel, 0) = total;
+  }
+  // Behind all reads: gamma and the statistics may lie in the same memory.
+  void Store(int64_t channel) {
+    const Sums& total = At(channel, 0);
     if (p_.dgamma) p_.dgamma[channel] = static_cast<float>(total.gn);
     if (p_.dbeta) p_.dbeta[channel] = static_cast<float>(total.g);
-    At(channel, 0) = total;
   }
   void WritePiece(int64_t channel, int64_t task) {
     NormGradRun r = PieceOf(channel, task);
@@ -84,6 +93,7 @@ class Run {
       const double each = static_cast<double>(r.scale) / static_cast<double>(p_.n * p_.pixels);
       r.mean_g = static_cast<float>(total.g * each), r.mean_gn = static_cast<float>(total.gn * each);
     }
+    r.centre = p_.training;
     r.stream = stream_;
     WriteNormGrad(r);
   }

@@ -3,6 +3,7 @@
 
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
+#include "ops/index/slot.h"
 
 namespace opsnn::ops {
 namespace {
@@ -32,7 +33,7 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
       const int64_t position = in(1)[i];
       at(0)[i] = sampled ? in(0)[i] : 0;
       at(1)[i] = sampled ? position : 0;
-      at(3)[i] = sampled ? in(2)[i * columns + position / block] * block + position % block : -1;
+      at(3)[i] = sampled ? SlotOf(in(2)[i * columns + position / block], block, position) : -1;
       at(2)[i] = position + (sampled ? 1 : 0);
     }
     return OkStatus();

@@ -3,6 +3,7 @@
 
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
+#include "ops/index/slot.h"
 
 namespace opsnn::ops {
 namespace {
@@ -43,7 +44,7 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
       at(0)[i] = j == 0 ? last[static_cast<size_t>(row)] : in(3)[row * (each - 1) + j - 1];
       at(1)[i] = position;
       at(2)[i] = position + 1;
-      at(3)[i] = in(2)[row * columns + position / block] * block + position % block;
+      at(3)[i] = SlotOf(in(2)[row * columns + position / block], block, position);
     }
     return OkStatus();
   };
