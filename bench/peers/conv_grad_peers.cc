@@ -5,14 +5,12 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <dnnl.hpp>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -176,7 +174,7 @@ class Pair {
 void Turns(Pair& pair, int threads, double seconds, std::vector<double>* ours, std::vector<double>* theirs) {
   constexpr int kLeastTurns = 7;
   const auto turn = [&](auto&& run, std::vector<double>* times) {
-    if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    PauseBetweenTurns(threads);
     run();
     const double begin = Now();
     run();

@@ -6,14 +6,12 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <dnnl.hpp>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/buffer.h"
@@ -210,7 +208,7 @@ void Turns(Pair& pair, int threads, double seconds, std::vector<double>* ours, s
   pair.Ours();
   const int repeats = std::clamp(static_cast<int>(kTurn / (Now() - t0)), 1, 100);
   const auto turn = [&](auto&& run, std::vector<double>* times) {
-    if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    PauseBetweenTurns(threads);
     run();
     const double begin = Now();
     for (int r = 0; r < repeats; ++r) run();

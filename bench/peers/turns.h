@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 namespace opsnn::peers {
@@ -19,6 +20,13 @@ inline double Now() {
 inline double Median(std::vector<double> v) {
   std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
   return v[v.size() / 2];
+}
+
+// Before each contestant's turn: the threads of the one before may spin for some milliseconds more, and at
+// real-time priority they would keep the next one's from their cores. Nobody runs two libraries at once.
+inline void PauseBetweenTurns(int threads) {
+  constexpr std::chrono::milliseconds kOutlastsSpinning{10};
+  if (threads > 1) std::this_thread::sleep_for(kOutlastsSpinning);
 }
 
 // OpenMP's threads would spin through everybody's turns; it reads how long when it is loaded, so the program
