@@ -262,6 +262,26 @@ void Keep(Status& first, Status next) {
   first = first.ok() ? next : Status(first.code(), first.message() + "; " + next.message());
 }
 
+// Settings that one source gives together although one leaves the other without a say. A source of higher
+// rank may overrule a lower one: OPSNN_FUSION=off for one run does not contradict the threshold of a config
+// file.
+Status CheckContradictions(State& s, const std::string& source) {
+  const auto from = s.source.find("fusion"), with = s.source.find("fuse_threshold");
+  if (from == s.source.end() || with == s.source.end() || from->second != source || with->second != source)
+    return OkStatus();
+  if (s.current.fusion == FusionMode::kAuto || s.current.fuse_threshold == 0) return OkStatus();
+  return InvalidArgument(
+      "fuse_threshold: %g contradicts fusion = %s, which asks for no benefit; allowed with it: 0",
+      s.current.fuse_threshold, Print{s.current}(&Knobs::fusion).c_str());
+}
+
+// While files and variables are read: the error is kept, and the threshold has its default.
+void DropContradiction(State& s, const char* source) {
+  const Status status = CheckContradictions(s, source);
+  if (!status.ok()) s.current.fuse_threshold = Knobs{}.fuse_threshold;
+  Keep(s.status, status);
+}
+
 // A list for what takes one value, and lists of lists.
 Status CheckForm(const Row& row, const std::string& name, const TomlEntry& e) {
   const bool takes_list = row.rule == Words::kList || row.rule == Words::kNames;
@@ -303,6 +323,7 @@ void LoadConfig(State& s) {
     if (st.ok()) s.source[row->key] = "config";
     Keep(s.status, st);
   }
+  DropContradiction(s, "config");
 }
 
 Status CheckWordList(std::string_view value) {
@@ -342,6 +363,7 @@ void LoadEnvironment(State& s) {
                            std::string(name).c_str()));
     }
   }
+  DropContradiction(s, "environment");
 }
 
 std::atomic<State*> g_state{nullptr};
@@ -389,8 +411,14 @@ Status SetKnob(std::string_view key, std::string_view value) {
   State& s = TheState();
   std::lock_guard<std::mutex> lock(s.mutex);
   const std::string before = std::visit(Print{s.current}, row->member);
+  const Knobs knobs_before = s.current;
+  const auto source_before = s.source;
   OPSNN_RETURN_IF_ERROR(Set(*row, key, value, s.current));
   s.source[row->key] = "api";
+  if (const Status status = CheckContradictions(s, "api"); !status.ok()) {
+    s.current = knobs_before, s.source = source_before;
+    return status;
+  }
   if (std::visit(Print{s.current}, row->member) != before) Publish(s);
   return OkStatus();
 }

@@ -101,6 +101,34 @@ TEST(Knobs, ErrorsNameKeyAndAllowedValues) {
   EXPECT_TRUE(Contains(got, "|0")) << got;  // the bad key keeps its default
 }
 
+// A source that contradicts itself is told so; one that overrules another is not.
+TEST(Knobs, ContradictionsAreRefused) {
+  const ConfigText both("fuse_threshold = 0.25\nfusion = \"force\"\n"), threshold("fuse_threshold = 0.25\n");
+  const auto load = [](const char* file, const char* mode, const char* least) {
+    return InChild([=] {
+      if (file) setenv("OPSNN_CONFIG", file, 1);
+      if (mode) setenv("OPSNN_FUSION", mode, 1);
+      if (least) setenv("OPSNN_FUSE_THRESHOLD", least, 1);
+      const std::string message = InitKnobs().message();
+      return message + StrFormat("|%g", GetKnobs().fuse_threshold);
+    });
+  };
+  const std::string want = "fuse_threshold: 0.25 contradicts fusion = force",
+                    allowed = "allowed with it: 0|0";
+  for (const std::string& got : {load(both.path(), nullptr, nullptr), load(nullptr, "force", "0.25")})
+    EXPECT_TRUE(Contains(got, want) && Contains(got, allowed)) << got;
+  EXPECT_EQ(load(threshold.path(), "off", nullptr), "|0.25");
+  EXPECT_EQ(load(nullptr, "auto", "0.25"), "|0.25");
+  const std::string set = InChild([] {
+    std::string s = SetKnob("fuse_threshold", "0.25").message();
+    s += SetKnob("fusion", "off").message();
+    s += StrFormat("|%d|", GetKnobs().fusion == FusionMode::kAuto);
+    s += SetKnob("fuse_threshold", "0").message();
+    return s + SetKnob("fusion", "off").message();
+  });
+  EXPECT_TRUE(Contains(set, "contradicts fusion = off") && set.ends_with("|1|")) << set;
+}
+
 TEST(Knobs, WordsOfTheChecker) {
   for (const char* value : {"memory", "sync, leak", "memory,sync,leak", "", ",", "snyc", "memory,all"}) {
     const std::string got = InChild([&] {

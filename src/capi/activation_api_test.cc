@@ -31,7 +31,6 @@ double MishSlope(double x) {
   const double t = std::tanh(Softplus(x));
   return t + x * (1 - t * t) * Sigmoid(x);
 }
-double Elu(double x) { return x > 0 ? x : std::expm1(x); }
 double Clip(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
 constexpr double kAlpha = 1.6732632423543772848, kScale = 1.0507009873554804935;
 

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <tuple>
 
 #include "acl/acl_base.h"
 #include "tensor/tensor_view.h"
@@ -172,6 +173,16 @@ std::shared_ptr<const Tensor> AsSignedBits(const Tensor& t) {
   return bits;
 }
 
+// The tensor as readers of a result of unknown size see it: with the size that was found.
+std::shared_ptr<const Tensor> AsFound(const Tensor& t) {
+  auto seen = std::make_shared<Tensor>();
+  seen->acl_dtype = t.acl_dtype, seen->format = t.format, seen->offset = t.offset;
+  std::tie(seen->dims, seen->strides) = t.Seen();
+  seen->storage_dims = t.storage_dims;
+  seen->data.store(t.data.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return seen;
+}
+
 bool TakesQuantParams(std::string_view api) { return api.find("Quant") != std::string_view::npos; }
 
 }  // namespace
@@ -187,6 +198,8 @@ Status Call::Make(const OpsnnFunction& function, const OpsnnArg* args, int num_a
   auto add_tensor = [&](size_t param, int member, std::shared_ptr<const Tensor> t) {
     TensorArgument a;
     a.object = std::move(t), a.param = static_cast<int>(param), a.member = member;
+    if (function.params[param].dir != op::ParamDir::kOut && a.object->HasFound())
+      a.object = AsFound(*a.object);
     if (a.object->acl_dtype == ACL_UINT64 && TakesQuantParams(function.api))
       a.object = AsSignedBits(*a.object);
     if (IsTiledFormat(a.object->format) && TakesTiles(function.api)) {

@@ -68,6 +68,9 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
     const auto size = empty ? 0 : static_cast<int64_t>(AclTypeSize(t.object->acl_dtype));
     executor->tensors.push_back({t.param, t.member, function.params[t.param].is_output(), t.data,
                                  t.object->offset * size, t.footprint, IsDense(t)});
+    // What is written anew has its whole room again.
+    if (function.params[t.param].dir == op::ParamDir::kOut && t.object->HasFound())
+      std::const_pointer_cast<Tensor>(t.object)->ForgetFound();
   }
   executor->frees = frees;
   for (const SizePlace& s : plan->sizes)
@@ -133,18 +136,13 @@ Status InWordsOf(const OpsnnFunction& function, const Step& s, const Status& sta
   return Status(status.code(), words + std::string(text));
 }
 
-// Tells the tensors the sizes that came out. Their rank stays, so no memory moves under a reader.
+// Tells the tensors the sizes that came out.
 void StoreSizes(const QueuedCall& q) {
   for (size_t i = 0; i < q.sized.size(); ++i) {
-    const std::shared_ptr<Tensor> t = q.sized[i].lock();  // the program may have destroyed it
     const SizePlace& s = q.plan->sizes[i];
-    if (!t || static_cast<size_t>(s.axis) >= t->dims.size()) continue;
-    const TensorView view{nullptr, DType::kU8, Dims(std::span<const int64_t>(t->dims)),
-                          Dims(std::span<const int64_t>(t->strides))};
-    t->dims[static_cast<size_t>(s.axis)] = *reinterpret_cast<const int64_t*>(q.workspace + s.offset);
-    if (!view.IsContiguous()) continue;
-    const Dims strides = ContiguousStrides(Dims(std::span<const int64_t>(t->dims)));
-    std::copy(strides.begin(), strides.end(), t->strides.begin());
+    // The program may have destroyed the tensor.
+    if (const std::shared_ptr<Tensor> t = q.sized[i].lock())
+      t->StoreFound(s.axis, *reinterpret_cast<const int64_t*>(q.workspace + s.offset));
   }
 }
 

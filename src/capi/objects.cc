@@ -4,6 +4,7 @@
 
 #include "base/half.h"
 #include "base/status.h"
+#include "tensor/tensor_view.h"
 
 namespace opsnn::capi {
 namespace {
@@ -30,6 +31,21 @@ T As(const Scalar& s) {
 }
 
 }  // namespace
+
+std::pair<std::vector<int64_t>, std::vector<int64_t>> Tensor::Seen() const {
+  const int64_t found = found_.load(std::memory_order_acquire);
+  std::pair<std::vector<int64_t>, std::vector<int64_t>> seen{dims, strides};
+  const auto axis = static_cast<size_t>(found % kMaxRank);
+  if (found < 0 || axis >= dims.size()) return seen;
+  const TensorView room{nullptr, DType::kU8, Dims(std::span<const int64_t>(dims)),
+                        Dims(std::span<const int64_t>(strides))};
+  seen.first[axis] = found / kMaxRank;
+  if (room.IsContiguous()) {
+    const Dims closed = ContiguousStrides(Dims(std::span<const int64_t>(seen.first)));
+    seen.second.assign(closed.begin(), closed.end());
+  }
+  return seen;
+}
 
 std::string AclTypeName(int acl_dtype) {
   if (auto t = DTypeFromAcl(acl_dtype)) return Name(*t);

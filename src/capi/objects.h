@@ -1,6 +1,6 @@
 // What stands behind the handles of the aclnn API. Objects are immutable, except for the data address of a
-// tensor and for dims that the values of a call decide; aclInitTensor puts a new object behind the handle.
-// Scalars and arrays own copies of their values.
+// tensor and for the size that the values of a call decided; aclInitTensor puts a new object behind the
+// handle. Scalars and arrays own copies of their values.
 #ifndef OPSNN_CAPI_OBJECTS_H_
 #define OPSNN_CAPI_OBJECTS_H_
 
@@ -10,10 +10,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
 #include "runtime/handle_table.h"
+#include "tensor/shape.h"
 
 namespace opsnn::capi {
 
@@ -23,6 +25,18 @@ struct Tensor {
   std::vector<int64_t> dims, strides, storage_dims;  // strides in elements, one per dim
   int64_t offset = 0;                                // elements
   std::atomic<void*> data{nullptr};
+
+  // The last call that wrote the tensor found that only `size` of dims[axis] are results (Nonzero, Unique).
+  // As an output it still has the room of dims; to everybody who reads it, it has the dims of Seen. One word,
+  // so that a stream may store it while others look.
+  void StoreFound(int axis, int64_t size) { found_.store(size * kMaxRank + axis, std::memory_order_release); }
+  void ForgetFound() { found_.store(-1, std::memory_order_relaxed); }
+  bool HasFound() const { return found_.load(std::memory_order_acquire) >= 0; }
+  // Dims and strides with that size in place; a dense tensor closes up, a strided view keeps its strides.
+  std::pair<std::vector<int64_t>, std::vector<int64_t>> Seen() const;
+
+ private:
+  std::atomic<int64_t> found_{-1};  // size * kMaxRank + axis
 };
 
 struct Scalar {

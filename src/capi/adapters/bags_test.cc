@@ -85,7 +85,9 @@ TEST_F(Bags, EmbeddingBag) {
     EXPECT_EQ(Compare(y.Get(), want, tolerance), "") << mode << Name(t);
     EXPECT_EQ(of.Get(), bag_of);
     EXPECT_EQ(size.Get(), sizes);
-    if (mode == 2) EXPECT_EQ(from.Get(), chosen);
+    if (mode == 2) {
+      EXPECT_EQ(from.Get(), chosen);
+    }
     ExpectGuards({&weight, &y, &of, &size, &from});
   }
   RandomTensor weight(DType::kF32, {4, 2}, rng_);

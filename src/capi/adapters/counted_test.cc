@@ -3,6 +3,8 @@
 #include <cmath>
 #include <map>
 
+#include "aclnnop/aclnn_abs.h"
+#include "aclnnop/aclnn_copy.h"
 #include "aclnnop/aclnn_masked_select.h"
 #include "aclnnop/aclnn_nonzero.h"
 #include "aclnnop/aclnn_nonzero_v2.h"
@@ -77,6 +79,26 @@ TEST_F(Counted, Nonzero) {
     EXPECT_EQ(narrow.Get(), std::vector<double>(static_cast<size_t>((count - 1) * rank), 7));
     EXPECT_EQ(ViewDims(narrow), (Dims{count - 1, rank}));
   }
+}
+
+// An output that is used again has its whole room; whoever reads it sees what was found.
+TEST_F(Counted, OutputsAreUsedAgain) {
+  ApiTensor x(DType::kF32, {6}), y(DType::kS64, {6, 1}), shifted(DType::kS64, {2, 1}),
+      all(DType::kS64, {6, 1});
+  ApiTensor zeros(DType::kF32, {6});
+  zeros.Set({0, 0, 0, 0, 0, 0});
+  x.Set({0, 3, 0, 0, -1, 0});
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(CALL(aclnnNonzero, round == 1 ? zeros : x, y), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(ViewDims(y), (Dims{round == 1 ? 0 : 2, 1}));
+  }
+  ASSERT_EQ(CALL(aclnnAbs, y, shifted), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(shifted.Get(), (std::vector<double>{1, 4}));
+  ExpectRefused(CALL(aclnnAbs, y, all), 161002, {"out has shape [6,1]", "[2,1]"});
+  ASSERT_EQ(CALL(aclnnInplaceCopy, y, shifted), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(ViewDims(y), (Dims{2, 1}));
+  ASSERT_EQ(CALL(aclnnAbs, all, y), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(ViewDims(y), (Dims{6, 1}));
 }
 
 TEST_F(Counted, MaskedSelect) {

@@ -208,7 +208,7 @@ Status Adapt_ApplyAdamWQuant(const Call& call, OpCall& out) {
   if (block != 256) return BadValue(call, "blockSize", std::to_string(block), "256");
   OPSNN_RETURN_IF_ERROR(RequireOne(call, step));
   std::vector<Operand> inputs = {WithDType(var, DType::kF32), WithDType(grad, DType::kF32)};
-  const Dims flat = {n}, blocks = {(n + block - 1) / block}, table = {block};
+  const Dims blocks = {(n + block - 1) / block}, table = {block};
   for (const char* name : {"mRef", "vRef"}) {
     inputs.push_back(Arg(call, name));
     OPSNN_RETURN_IF_ERROR(RequireSameShape(call, inputs.back(), var));

@@ -257,7 +257,7 @@ OPSNN_ACL_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** vie
                                           uint64_t* viewDimsNum) {
   int code;
   auto t = Find<Tensor>("aclGetViewShape", "tensor", tensor, &code);
-  return t ? CopyOut("aclGetViewShape", t->dims, viewDims, viewDimsNum) : code;
+  return t ? CopyOut("aclGetViewShape", t->Seen().first, viewDims, viewDimsNum) : code;
 }
 OPSNN_ACL_API aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims,
                                              uint64_t* storageDimsNum) {
@@ -269,7 +269,7 @@ OPSNN_ACL_API aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** s
                                             uint64_t* stridesNum) {
   int code;
   auto t = Find<Tensor>("aclGetViewStrides", "tensor", tensor, &code);
-  return t ? CopyOut("aclGetViewStrides", t->strides, stridesValue, stridesNum) : code;
+  return t ? CopyOut("aclGetViewStrides", t->Seen().second, stridesValue, stridesNum) : code;
 }
 
 namespace {
