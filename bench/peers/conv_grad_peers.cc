@@ -71,7 +71,6 @@ class Pair {
       conv::RunWeightGrad(weights_, x_.data(), dy_.data(), ours_.data(), workspace_.data());
       return;
     }
-    conv::PackWeights(plan_, w_.data(), packed_.as<float>());
     conv::RunConv(plan_, args_);
   }
   void Theirs() {
@@ -110,7 +109,8 @@ class Pair {
     plan_ = conv::PlanConv(Adjoint());
     workspace_ = AlignedBuffer(plan_.workspace_bytes);
     packed_ = AlignedBuffer(static_cast<size_t>(plan_.packed_floats) * sizeof(float));
-    args_.x = dy_.data(), args_.y = ours_.data(), args_.weights = packed_.as<float>();
+    args_.x = dy_.data(), args_.y = ours_.data(), args_.plain_weights = w_.data();
+    args_.packing = packed_.as<float>();
     args_.workspace = workspace_.data();
   }
   // The memory that the primitive wants for plain values; a reorder where it wants another format.

@@ -129,8 +129,11 @@ struct Post {
 // Order of the epilogue: bias (it starts the sum), residual, act, affine, then the program on stored rows.
 struct ConvArgs {
   const float* x = nullptr;
-  const void* half_x = nullptr;     // instead of x, where ConvShape::x_dtype is not f32
-  const float* weights = nullptr;   // packed
+  const void* half_x = nullptr;    // instead of x, where ConvShape::x_dtype is not f32
+  const float* weights = nullptr;  // packed
+  const float* plain_weights =
+      nullptr;                      // instead, as PackWeights takes them, with room for packed_floats ...
+  float* packing = nullptr;         // ... here, whose contents are unspecified afterwards
   float* y = nullptr;               // null with an NCHW y and a program that stores the result itself
   const float* residual = nullptr;  // blocked, in y's layout; may be y itself
   void* workspace = nullptr;

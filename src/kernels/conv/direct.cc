@@ -8,6 +8,7 @@
 #include "base/work_range.h"
 #include "kernels/conv/act_pass.h"
 #include "kernels/conv/finish.h"
+#include "kernels/conv/pack.h"
 #include "kernels/conv/segments.h"
 #include "kernels/conv/tile.h"
 #include "kernels/conv/tiling.h"
@@ -22,6 +23,9 @@ constexpr int64_t kSlack = 2 * kMaxPixels;  // floats that a row tile may read b
 // a pixel tile while its input is in L1. Larger weights are walked in the outer loop: each is then read once
 // per chunk.
 constexpr int64_t kResidentWeightBytes = 512 << 10;
+
+// Where output groups are shared out, so many pieces of work per thread keep the threads even.
+constexpr int64_t kUnitsPerThread = 8;
 
 // What one task works with; kept by the thread between tasks so that nothing is allocated in the long run.
 struct TaskState {
@@ -62,6 +66,7 @@ class DirectRun {
         args_(args),
         ops_(PrepareOperands(plan, args)),
         post_(args.post()),
+        weights_(args.weights),
         tiling_(plan),
         rows_(tiling_.slices() * tiling_.rows()),
         padded_w_(tiling_.padded_w()) {
@@ -78,13 +83,18 @@ class DirectRun {
 
  private:
   bool first_layer() const { return plan_.variant == Variant::kFirstLayer; }
+  bool StreamsWeights() const { return plan_.packed_floats * kFloatBytes > kResidentWeightBytes; }
+  int64_t RowsPerChunk(int64_t total_rows, int threads) const {
+    return RowsPerTask(total_rows, RowBytes(), threads,
+                       StreamsWeights() ? ChunkBytesBesideStream() : kChunkBytes);
+  }
   // Bytes of cache that one row of work wants: what it reads and, where weights stay beside it, what it
   // writes. Streamed weights pass over the whole chunk group by group, and output is written but once.
   int64_t RowBytes() const {
     if (first_layer()) return (s_.c * s_.w * s_.sh + blocks_ * kC0 * s_.ow) * kFloatBytes;
     const int64_t in = in_blocks_ * kC0 * s_.w * plan_.in_step_d * plan_.in_step_h;
     const int64_t out = blocks_ * kC0 * s_.ow * plan_.out_step_d * plan_.out_step_h;
-    if (plan_.packed_floats * kFloatBytes <= kResidentWeightBytes) return (in + out) * kFloatBytes;
+    if (!StreamsWeights()) return (in + out) * kFloatBytes;
     // Strides beyond the kernel skip slices, rows and columns.
     return in * std::min(s_.kd, s_.sd) * std::min(s_.kh, s_.sh) * std::min(s_.kw, s_.sw) /
            (s_.sd * s_.sh * s_.sw) * kFloatBytes;
@@ -102,7 +112,9 @@ class DirectRun {
   size_t SegmentClass(const OcGroup& g) const { return plan_.variant == Variant::kGrouped ? g.group : 0; }
   void MakeSegments();
   bool SharesGroups(int threads) const;
+  bool PacksInPassing(int threads) const;
   void ShareGroups(int threads) const;
+  void PackAndRun(RowRange rows, const OcGroup& g) const;
   void RunTask(RowRange rows, size_t group_begin, size_t group_end) const;
   // Phases [ph0, ph1), which share their tiles, times groups [g0, g1), which have equally many blocks.
   void RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const;
@@ -111,14 +123,17 @@ class DirectRun {
     const OcGroup* group = nullptr;
     int64_t part = 0, parts = 1;
   };
-  // One group in some rows.
-  void RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* x, const Ahead& ahead) const;
+  // One group in some rows; `weights` are its own.
+  void RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* weights, const float* x,
+                const Ahead& ahead) const;
+  const float* Weights(size_t phase, const OcGroup& g) const { return weights_ + g.weight_offset[phase]; }
   int64_t GroupFloats(size_t phase, const OcGroup& g) const;
   const TileSet& Tiles(size_t phase, RowRange rows, int blocks) const;
   const float* CopyPadded(RowRange rows) const;
-  // `next`, `next_floats`: weights to be fetched meanwhile.
-  void RunTile(const TileGeometry& tile, const TileSet& set, size_t phase, const OcGroup& g, const float* x,
-               const float* next = nullptr, int64_t next_floats = 0) const;
+  // `weights`: of the group in this phase; `next`, `next_floats`: weights to be fetched meanwhile.
+  void RunTile(const TileGeometry& tile, const TileSet& set, size_t phase, const OcGroup& g,
+               const float* weights, const float* x, const float* next = nullptr,
+               int64_t next_floats = 0) const;
   void FinishGrid(int64_t n, int64_t b0, int64_t b1, int64_t begin, int64_t end) const;
   void Finish(RowRange rows, size_t group_begin, size_t group_end) const;
 
@@ -128,6 +143,7 @@ class DirectRun {
   const ConvArgs& args_;
   Operands ops_;
   const Post post_;
+  const float* weights_;  // packed; null where groups are packed in passing
   const Tiling tiling_;
   const int64_t rows_;  // of all slices of an image, in the longest phase
   int64_t blocks_ = 0, in_blocks_ = 0;
@@ -170,17 +186,32 @@ bool DirectRun::SharesGroups(int threads) const {
   if (threads == 1 || first_layer() || plan_.variant == Variant::kGrouped) return false;
   if (static_cast<int64_t>(plan_.oc_groups.size()) < threads) return false;
   const int64_t rows = s_.n * rows_;
-  if (CeilDiv(rows, RowsPerTask(rows, RowBytes(), 1)) >= kChunksPerThread * threads) return false;
+  if (CeilDiv(rows, RowsPerChunk(rows, 1)) >= kChunksPerThread * threads) return false;
   const int64_t input = s_.n * in_blocks_ * kC0 * s_.plane();
-  return plan_.packed_floats > input || plan_.packed_floats * kFloatBytes > kResidentWeightBytes;
+  return plan_.packed_floats > input || StreamsWeights();
+}
+
+// Plain weights that would not stay in L2, each used by one thread for one chunk: a group at a time is packed
+// there and used at once, so that memory is read once and never written.
+bool DirectRun::PacksInPassing(int threads) const {
+  if (first_layer() || plan_.variant == Variant::kGrouped || plan_.phases.size() != 1) return false;
+  if (!StreamsWeights()) return false;
+  if (threads > 1 && static_cast<int64_t>(plan_.oc_groups.size()) < kUnitsPerThread * threads) return false;
+  const int64_t rows = s_.n * rows_;
+  return RowsPerChunk(rows, 1) >= rows;
 }
 
 void DirectRun::Run() {
   const int64_t total_rows = first_layer() ? s_.oh : s_.n * rows_;
   const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
   const int threads = ThreadsAvailable();
+  if (args_.plain_weights) {
+    if (PacksInPassing(threads)) return ShareGroups(threads);
+    PackWeights(plan_, args_.plain_weights, args_.packing);
+    weights_ = args_.packing;
+  }
   if (SharesGroups(threads)) return ShareGroups(threads);
-  const int64_t per_task = first_layer() ? row_rounds_ : RowsPerTask(total_rows, RowBytes(), threads);
+  const int64_t per_task = first_layer() ? row_rounds_ : RowsPerChunk(total_rows, threads);
   const int64_t row_tasks = CeilDiv(total_rows, per_task) * (first_layer() ? s_.n : 1);
   // Few rows (small images): also split the output groups.
   int64_t splits = 1;
@@ -202,23 +233,36 @@ void DirectRun::Run() {
 // fetched; one that is done helps at the far end of the other ranges. Few groups are cut by rows as well:
 // what cannot be shared evenly is then a part of a group.
 void DirectRun::ShareGroups(int threads) const {
-  constexpr int64_t kUnitsPerThread = 8;
-  const int64_t total_rows = s_.n * rows_, per_chunk = RowsPerTask(total_rows, RowBytes(), 1);
+  const int64_t total_rows = s_.n * rows_, per_chunk = RowsPerChunk(total_rows, 1);
   const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
   for (int64_t row = 0; row < total_rows; row += per_chunk) {  // stays in L2 while all groups pass over it
     const int64_t count = std::min(per_chunk, total_rows - row);
-    const int64_t parts = std::clamp<int64_t>(CeilDiv(kUnitsPerThread * threads, groups), 1, count);
+    const int64_t parts =
+        weights_ ? std::clamp<int64_t>(CeilDiv(kUnitsPerThread * threads, groups), 1, count) : 1;
     ParallelOwned(groups * parts, [&](int64_t unit) {
       const auto g = static_cast<size_t>(unit / parts);
       const int64_t part = unit % parts;
       const RowRange rows{row + count * part / parts, row + count * (part + 1) / parts};
-      Ahead ahead;
-      if (g + 1 < plan_.oc_groups.size()) ahead = {&plan_.oc_groups[g + 1], part, parts};
-      for (size_t ph = 0; ph < plan_.phases.size(); ++ph)
-        RunGroup(Tiles(ph, rows, plan_.oc_groups[g].blocks), ph, plan_.oc_groups[g], ops_.x, ahead);
+      const OcGroup& group = plan_.oc_groups[g];
+      if (!weights_) {
+        PackAndRun(rows, group);
+      } else {
+        Ahead ahead;
+        if (g + 1 < plan_.oc_groups.size()) ahead = {&plan_.oc_groups[g + 1], part, parts};
+        for (size_t ph = 0; ph < plan_.phases.size(); ++ph)
+          RunGroup(Tiles(ph, rows, group.blocks), ph, group, Weights(ph, group), ops_.x, ahead);
+      }
       Finish(rows, g, g + 1);
     });
   }
+}
+
+void DirectRun::PackAndRun(RowRange rows, const OcGroup& g) const {
+  float* const packed =
+      static_cast<float*>(ThreadScratch(static_cast<size_t>(GroupFloats(0, g)) * sizeof(float)));
+  if (!packed) return;
+  PackOcGroup(plan_, g, args_.plain_weights, packed);
+  RunGroup(Tiles(0, rows, g.blocks), 0, g, packed, ops_.x, {});
 }
 
 void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) const {
@@ -244,12 +288,14 @@ void DirectRun::RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size
   if (weight_bytes <= kResidentWeightBytes) {
     for (const TileGeometry& tile : set.tiles)
       for (size_t ph = ph0; ph < ph1; ++ph)
-        for (size_t g = g0; g < g1; ++g) RunTile(tile, set, ph, plan_.oc_groups[g], x);
+        for (size_t g = g0; g < g1; ++g)
+          RunTile(tile, set, ph, plan_.oc_groups[g], Weights(ph, plan_.oc_groups[g]), x);
     return;
   }
   for (size_t ph = ph0; ph < ph1; ++ph)
     for (size_t g = g0; g < g1; ++g)
-      RunGroup(set, ph, plan_.oc_groups[g], x, {g + 1 < g1 ? &plan_.oc_groups[g + 1] : nullptr, 0, 1});
+      RunGroup(set, ph, plan_.oc_groups[g], Weights(ph, plan_.oc_groups[g]), x,
+               {g + 1 < g1 ? &plan_.oc_groups[g + 1] : nullptr, 0, 1});
 }
 
 int64_t DirectRun::GroupFloats(size_t phase, const OcGroup& g) const {
@@ -266,8 +312,8 @@ const TileSet& DirectRun::Tiles(size_t phase, RowRange rows, int blocks) const {
   return state.tiles;
 }
 
-void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* x,
-                         const Ahead& ahead) const {
+void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* weights,
+                         const float* x, const Ahead& ahead) const {
   int64_t num_tiles = 0;
   for (const TileGeometry& tile : set.tiles) num_tiles += tile.repeat;
   // Each tile asks for its share of the weights to come, which arrive from memory once.
@@ -275,12 +321,12 @@ void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, con
   int64_t next_floats = 0;
   if (ahead.group) {
     const int64_t all = GroupFloats(phase, *ahead.group), from = all * ahead.part / ahead.parts;
-    next = args_.weights + ahead.group->weight_offset[phase] + from;
+    next = Weights(phase, *ahead.group) + from;
     next_floats = all * (ahead.part + 1) / ahead.parts - from;
   }
   for (const TileGeometry& tile : set.tiles) {
     const int64_t share = next ? next_floats * tile.repeat / num_tiles : 0;
-    RunTile(tile, set, phase, g, x, next, share);
+    RunTile(tile, set, phase, g, weights, x, next, share);
     if (next) next += share;
   }
 }
@@ -315,7 +361,7 @@ const float* DirectRun::CopyPadded(RowRange rows) const {
 }
 
 void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t phase, const OcGroup& g,
-                        const float* x, const float* next, int64_t next_floats) const {
+                        const float* weights, const float* x, const float* next, int64_t next_floats) const {
   const std::vector<Segment>& segments = segments_[SegmentClass(g) * plan_.phases.size() + phase];
   TileArgs t;
   t.x = x + tile.x + (first_layer() ? 0 : g.c_begin / kC0 * s_.plane() * kC0);
@@ -326,7 +372,7 @@ void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t pha
   t.segments = segments.data();
   t.num_segments = static_cast<int64_t>(segments.size());
   t.masks = tile.masks < 0 ? nullptr : set.masks.data() + tile.masks;
-  t.weights = args_.weights + g.weight_offset[phase];
+  t.weights = weights;
   if (!s_.flat() && t.num_segments > 0) {
     const std::vector<Tap>& taps = plan_.phases[phase].taps;
     const int64_t slices = static_cast<int64_t>(taps.size()) / TapsInSlice(plan_.phases[phase]);

@@ -1,5 +1,7 @@
 #include "kernels/conv/finish.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -16,9 +18,6 @@
 namespace opsnn::conv {
 
 namespace {
-
-// Half of the smallest private L2 in use (1 MiB): the other half is for weights.
-constexpr int64_t kChunkBytes = 512 << 10;
 
 // Below (a dozen microseconds), what another core would take over costs less than to hand it over and to
 // fetch its half of the result later.
@@ -78,8 +77,13 @@ void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int6
   }
 }
 
-int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads) {
-  int64_t rows = std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, row_bytes));
+int64_t ChunkBytesBesideStream() {
+  static const int64_t bytes = std::max<int64_t>(kChunkBytes, sysconf(_SC_LEVEL2_CACHE_SIZE) / 2);
+  return bytes;
+}
+
+int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads, int64_t chunk_bytes) {
+  int64_t rows = std::max<int64_t>(1, chunk_bytes / std::max<int64_t>(1, row_bytes));
   if (threads > 1) rows = std::min(rows, CeilDiv(total_rows, threads * kTasksPerThread));
   return std::max<int64_t>(1, std::min(rows, total_rows));
 }
@@ -98,6 +102,12 @@ void RunConv(const ConvPlan& plan, const ConvArgs& args) {
   if (s.n == 0 || s.oc == 0 || s.od == 0 || s.oh == 0 || s.ow == 0) return;
   std::optional<ScopedThreadLimit> alone;
   if (MultiplyAdds(s) < kAloneMultiplyAdds) alone.emplace(1);
+  if (args.plain_weights && (plan.variant == Variant::kDepthwise || plan.variant == Variant::kWinograd)) {
+    PackWeights(plan, args.plain_weights, args.packing);
+    ConvArgs packed = args;
+    packed.plain_weights = nullptr, packed.weights = args.packing;
+    return RunConv(plan, packed);
+  }
   if (plan.variant == Variant::kDepthwise) {
     RunDepthwise(plan, args);
   } else if (plan.variant == Variant::kWinograd) {

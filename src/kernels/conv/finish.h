@@ -19,9 +19,14 @@ Operands PrepareOperands(const ConvPlan& plan, const ConvArgs& args);
 void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int64_t n, int64_t block_begin,
                 int64_t block_end, int64_t row_begin, int64_t row_end);
 
-// Rows per task: a chunk's input and output should stay in the private L2 cache, and there should be a few
-// tasks per thread. `row_bytes` is what one row of work reads and writes.
-int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads);
+// A chunk of rows is what should stay in the private L2 cache: half of the smallest in use (1 MiB) beside
+// weights that stay there too, half of the machine's own beside weights that pass by once per chunk.
+inline constexpr int64_t kChunkBytes = 512 << 10;
+int64_t ChunkBytesBesideStream();
+
+// Rows per task: chunks of `chunk_bytes`, and a few tasks per thread. `row_bytes` is what one row of work
+// reads and writes.
+int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads, int64_t chunk_bytes = kChunkBytes);
 inline constexpr int64_t kTasksPerThread = 4;  // enough to even out threads that start late
 
 // Memory of this thread that lives until the next call; at least `bytes`.

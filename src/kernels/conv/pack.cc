@@ -1,4 +1,6 @@
 // Packing of weights into the order in which tiles walk them.
+#include "kernels/conv/pack.h"
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -44,47 +46,97 @@ void PackGroup(const ConvPlan& plan, const OcGroup& g, size_t ph, const float* w
   });
 }
 
+// What GatherRows and PackTransposed know of a group.
+struct GroupOf {
+  const OcGroup& g;
+  int64_t taps, lanes, real;  // real: lanes with an output channel
+  int64_t cg, og;
+  GroupOf(const ConvShape& s, const OcGroup& g)
+      : g(g),
+        taps(s.taps()),
+        lanes(g.blocks * kC0),
+        real(std::min(lanes, (g.group + 1) * (s.oc / s.groups) - g.block * kC0)),
+        cg(s.c / s.groups),
+        og(s.oc / s.groups) {}
+  // Of transposed weights: input channel c towards the group.
+  const float* Channel(const float* w, int64_t c) const {
+    return w + (c * og + g.block * kC0 - g.group * og) * taps;
+  }
+};
+
+// dst[tap * tap_stride + lane] = the weight of transposed channel `from` towards `lane`. The next channel's
+// are asked for: they lie apart, where no hardware prefetcher looks.
+void PutChannel(const GroupOf& of, const float* from, float* dst, int64_t tap_stride) {
+  constexpr int64_t kFloat = sizeof(float), kLineFloats = 64 / kFloat, kChannelsAhead = 4;
+  const float* const ahead = from + kChannelsAhead * of.og * of.taps;
+  for (int64_t i = 0; i < of.real * of.taps; i += kLineFloats) __builtin_prefetch(ahead + i);
+  if (of.taps == 1) {
+    std::copy(from, from + of.real, dst);
+  } else {
+    kernels::Transpose2D({sizeof(float), of.real, of.taps, from, of.taps * kFloat, dst, tap_stride * kFloat});
+  }
+}
+
 // rows[i][tap][lane]: the weights of channels c, c + 1, ... (`len` of them) towards the lanes of a group.
 // Those of one output channel, or transposed of one input channel, lie together and are transposed at once.
-void GatherRows(const ConvShape& s, const OcGroup& g, int64_t c, int64_t len, const float* w, float* rows) {
+void GatherRows(const ConvShape& s, const GroupOf& of, int64_t c, int64_t len, const float* w, float* rows) {
   constexpr int64_t kFloat = sizeof(float);
-  const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.taps(), lanes = g.blocks * kC0,
-                o_begin = g.block * kC0, real = std::min(lanes, (g.group + 1) * og - o_begin);
-  if (!s.transposed) {
-    kernels::Transpose2D({sizeof(float), real, len * taps, w + (o_begin * cg + c - g.c_begin) * taps,
-                          cg * taps * kFloat, rows, lanes * kFloat});
+  if (s.transposed) {
+    for (int64_t i = 0; i < len; ++i)
+      PutChannel(of, of.Channel(w, c + i), rows + i * of.taps * of.lanes, of.lanes);
     return;
   }
-  const float* from = w + (c * og + o_begin - g.group * og) * taps;
-  for (int64_t i = 0; i < len; ++i, from += og * taps, rows += taps * lanes) {
-    if (taps == 1) {
-      std::memcpy(rows, from, static_cast<size_t>(real * kFloat));
-    } else {
-      kernels::Transpose2D({sizeof(float), real, taps, from, taps * kFloat, rows, lanes * kFloat});
-    }
-  }
+  const OcGroup& g = of.g;
+  kernels::Transpose2D({sizeof(float), of.real, len * of.taps,
+                        w + (g.block * kC0 * of.cg + c - g.c_begin) * of.taps, of.cg * of.taps * kFloat, rows,
+                        of.lanes * kFloat});
+}
+
+// Do the packed taps of a phase follow each other as in the kernel? So with stride 1.
+bool TapsInOrder(const ConvPlan& plan) {
+  const ConvShape& s = plan.shape;
+  if (plan.phases.size() != 1 || !s.flat()) return false;
+  int64_t at = 0;
+  for (const Tap& t : plan.phases[0].taps)
+    if (t.ky * s.kw + t.kx != at++) return false;
+  return at == s.taps();
 }
 
 // Groups of whole blocks, a block of channels at a time: its rows of lanes are put in place in every phase.
 // Several times faster than PackGroup; eager calls pack on every run.
 void PackRows(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed) {
   const ConvShape& s = plan.shape;
-  const int64_t taps = s.taps(), lanes = g.blocks * kC0, channels = g.c_end - g.c_begin;
+  const GroupOf of(s, g);
+  const int64_t taps = of.taps, lanes = of.lanes, channels = g.c_end - g.c_begin;
+  if (of.real == lanes && TapsInOrder(plan) && (s.transposed || taps == 1)) {  // in place at once
+    for (int64_t c = 0; c < channels; c += kC0) {
+      const int64_t len = std::min<int64_t>(kC0, channels - c);
+      float* const block = packed + c * taps * lanes;
+      if (!s.transposed) {
+        GatherRows(s, of, g.c_begin + c, len, w, block);
+        continue;
+      }
+      for (int64_t i = 0; i < len; ++i)
+        PutChannel(of, of.Channel(w, g.c_begin + c + i), block + i * lanes, len * lanes);
+    }
+    return;
+  }
   thread_local std::vector<float> rows;
   rows.assign(static_cast<size_t>(kC0 * taps * lanes), 0.0f);
   for (int64_t c = 0; c < channels; c += kC0) {
     const int64_t len = std::min<int64_t>(kC0, channels - c);
-    GatherRows(s, g, g.c_begin + c, len, w, rows.data());
+    GatherRows(s, of, g.c_begin + c, len, w, rows.data());
     for (size_t ph = 0; ph < plan.phases.size(); ++ph) {
       const Phase& phase = plan.phases[ph];
       const int64_t in_slice = TapsInSlice(phase);
       for (int64_t j = 0; j < static_cast<int64_t>(phase.taps.size()); ++j) {
         const Tap& t = phase.taps[static_cast<size_t>(j)];
         const int64_t tap = (t.kz * s.kh + t.ky) * s.kw + t.kx;
-        float* to = packed + g.weight_offset[ph] +
+        float* to = packed + g.weight_offset[ph] - g.weight_offset[0] +
                     ((j / in_slice * channels + c) * in_slice + j % in_slice * len) * lanes;
-        for (int64_t i = 0; i < len; ++i, to += lanes)
-          std::memcpy(to, rows.data() + (i * taps + tap) * lanes, static_cast<size_t>(lanes) * sizeof(float));
+        const float* from = rows.data() + tap * lanes;
+        for (int64_t i = 0; i < len; ++i, to += lanes, from += taps * lanes)
+          for (int64_t l = 0; l < lanes; l += kC0) std::memcpy(to + l, from + l, kC0 * sizeof(float));
       }
     }
   }
@@ -92,16 +144,20 @@ void PackRows(const ConvPlan& plan, const OcGroup& g, const float* w, float* pac
 
 }  // namespace
 
+void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed) {
+  const bool whole = plan.variant == Variant::kDirect || plan.variant == Variant::kPointwise ||
+                     plan.variant == Variant::kTransposed;
+  if (whole) return PackRows(plan, g, w, packed);
+  for (size_t ph = 0; ph < plan.phases.size(); ++ph)
+    PackGroup(plan, g, ph, w, packed + g.weight_offset[ph] - g.weight_offset[0]);
+}
+
 void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
   if (plan.variant == Variant::kDepthwise) return PackDepthwise(plan.shape, w, packed);
   if (plan.variant == Variant::kWinograd) return PackWinograd(plan, w, packed);
-  const bool whole = plan.variant == Variant::kDirect || plan.variant == Variant::kPointwise ||
-                     plan.variant == Variant::kTransposed;
   ParallelFor(static_cast<int64_t>(plan.oc_groups.size()), [&](int64_t i, int) {
     const OcGroup& g = plan.oc_groups[static_cast<size_t>(i)];
-    if (whole) return PackRows(plan, g, w, packed);
-    for (size_t ph = 0; ph < plan.phases.size(); ++ph)
-      PackGroup(plan, g, ph, w, packed + g.weight_offset[ph]);
+    PackOcGroup(plan, g, w, packed + g.weight_offset[0]);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
+#include "kernels/transpose/tile.h"
 
 namespace opsnn::conv {
 namespace {
@@ -55,24 +56,38 @@ bool Met(const ConvShape& s, int64_t y) {
   return false;
 }
 
+// planes[r * ceil(w / step) + i] = row[i * step + r], so that what output columns meet lies together.
+void SplitColumns(const float* row, int64_t w, int64_t step, std::vector<float>* planes) {
+  const int64_t length = CeilDiv(w, step), whole = w / step;
+  planes->resize(static_cast<size_t>(step * length));
+  constexpr int64_t kFloat = sizeof(float);
+  kernels::Transpose2D({sizeof(float), whole, step, row, step * kFloat, planes->data(), length * kFloat});
+  for (int64_t i = whole * step; i < w; ++i)
+    (*planes)[static_cast<size_t>(i % step * length + whole)] = row[i];
+}
+
 // Pixel (row, ox) holds what output column ox meets in that row, channel by channel and kernel column by
 // kernel column; 0 in the padding.
 void SpreadRows(const WeightGradPlan& plan, const Source& s) {
   const ConvShape& given = plan.given;
   const int64_t lanes = given.c * given.kw;
   ForEachPiece(s, s.blocks, [&](int64_t block, int64_t image, int64_t row, int64_t rows, int64_t at) {
-    thread_local std::vector<float> line;  // [lane][ox]
+    thread_local std::vector<float> line, planes;  // [lane][ox]; columns of a channel by their rest
     const int64_t first = block * plan.block_channels, count = std::min(plan.block_channels, lanes - first);
     for (int64_t r = row; r < row + rows; ++r, ++at) {
       if (!Met(given, r % given.h)) continue;
       line.assign(static_cast<size_t>(count * s.w), 0.0f);
       for (int64_t l = 0; l < count; ++l) {
         const int64_t c = (first + l) / given.kw, shift = (first + l) % given.kw * given.dw - given.pl;
-        const float* from = s.nchw + ((image * given.c + c) * s.rows + r) * given.w;
-        float* const to = line.data() + l * s.w;
-        int64_t ox = shift < 0 ? CeilDiv(-shift, given.sw) : 0;
+        if (l == 0 || (first + l) % given.kw == 0)
+          SplitColumns(s.nchw + ((image * given.c + c) * s.rows + r) * given.w, given.w, given.sw, &planes);
+        const int64_t ox = shift < 0 ? CeilDiv(-shift, given.sw) : 0;
         const int64_t end = shift < given.w ? std::min(s.w, CeilDiv(given.w - shift, given.sw)) : 0;
-        for (; ox < end; ++ox) to[ox] = from[ox * given.sw + shift];
+        if (ox >= end) continue;
+        const int64_t column = ox * given.sw + shift;
+        const float* const from =
+            planes.data() + column % given.sw * CeilDiv(given.w, given.sw) + column / given.sw;
+        std::copy(from, from + (end - ox), line.data() + l * s.w + ox);
       }
       ToBlocked(line.data(), s.w, static_cast<int>(count), s.w,
                 s.blocked + block * s.block_floats + at * s.w * kC0);

@@ -297,9 +297,8 @@ Status ConvKernel::Run(const RunArgs& args) const {
   if (packed_) {
     a.weights = static_cast<const float*>(packed_.get());
   } else {
-    float* packed = reinterpret_cast<float*>(ws + packed_offset_);
-    conv::PackWeights(plan_, reinterpret_cast<const float*>(Pointer(w_, args)), packed);
-    a.weights = packed;
+    a.plain_weights = reinterpret_cast<const float*>(Pointer(w_, args));
+    a.packing = reinterpret_cast<float*>(ws + packed_offset_);
   }
   if (has_bias_) a.epilogue.bias = reinterpret_cast<const float*>(Pointer(bias_, args));
   if (has_residual_) a.residual = reinterpret_cast<const float*>(Pointer(residual_, args));

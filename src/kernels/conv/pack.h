@@ -1,0 +1,15 @@
+// Packing one output group, for runs that pack what they are about to use.
+#ifndef OPSNN_KERNELS_CONV_PACK_H_
+#define OPSNN_KERNELS_CONV_PACK_H_
+
+#include "kernels/conv/conv.h"
+
+namespace opsnn::conv {
+
+// The weights of group `g` in all phases, from `packed` on; w as in PackWeights. Not of depthwise and
+// Winograd plans. One thread.
+void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed);
+
+}  // namespace opsnn::conv
+
+#endif  // OPSNN_KERNELS_CONV_PACK_H_
