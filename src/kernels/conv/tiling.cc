@@ -116,22 +116,56 @@ void Tiling::Make(const Phase& phase, RowRange rows, int blocks, TileSet* set) c
 }
 
 // Tiles that keep to a row each: most of their taps have all pixels in a row of the image, or all but one.
+// Rows that meet the same padding differ by where they begin alone.
 void Tiling::MakeTilesOfRows(const Phase& phase, RowRange rows, RowRange have, TileSet* set) const {
-  for (int64_t row = have.begin; row < have.end; ++row) {
-    int64_t x = 0;
-    for (size_t i = 0; i < set->across.size();) {
-      const TileKernel& kernel = *set->across[i];
-      TileGeometry& tile = set->tiles.emplace_back();
-      tile.kernel = &kernel;
-      tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, phase.cols - x));
-      tile.skips = true;
-      PlacePixels(phase, rows, row * phase.cols + x, &tile, set);
-      size_t next = i + 1;
-      while (next < set->across.size() && set->across[next] == &kernel) ++next;
-      ExtendAlongRow(phase, x, static_cast<int64_t>(next - i), &tile, set);
-      x += tile.pixels * tile.repeat;
-      i += static_cast<size_t>(tile.repeat);
+  set->forms.clear(), set->form_tiles.clear();
+  for (int64_t r = have.begin; r < have.end; ++r) {
+    const int64_t row = r % phase.rows, slice = r / phase.rows, z = slice % phase.slices,
+                  n = slice / phase.slices;
+    const TileSet::RowForm& form = FormOf(phase, rows, row, set);
+    const int64_t down = row - form.row;
+    const int64_t x =
+        first_layer()
+            ? down * s_.sh * padded_w_
+            : (((n * in_blocks_ * s_.d + z * plan_.in_step_d) * s_.h + down * plan_.in_step_h) * s_.w) * kC0;
+    const int64_t y =
+        (((n * blocks_ * s_.od + z * plan_.out_step_d) * s_.oh + down * plan_.out_step_h) * s_.ow) * kC0;
+    for (size_t i = form.begin; i < form.end; ++i) {
+      TileGeometry& tile = set->tiles.emplace_back(set->form_tiles[i]);
+      tile.x += x, tile.y += y;
+      if (!s_.flat() && !phase.taps.empty()) FindSlices(phase, z * plan_.in_step_d, &tile);
     }
+  }
+}
+
+const TileSet::RowForm& Tiling::FormOf(const Phase& phase, RowRange rows, int64_t row, TileSet* set) const {
+  bool inner = true;
+  if (!phase.taps.empty()) {
+    const auto [low, high] = std::minmax(phase.taps.front().dy, phase.taps.back().dy);
+    inner = row * plan_.in_step_h + low >= 0 && row * plan_.in_step_h + high < s_.h;
+  }
+  for (const TileSet::RowForm& form : set->forms)
+    if (inner ? form.inner : form.row == row) return form;
+  const size_t begin = set->form_tiles.size();
+  MakeRow(phase, rows, row, set, &set->form_tiles);
+  return set->forms.emplace_back(TileSet::RowForm{row, inner, begin, set->form_tiles.size()});
+}
+
+void Tiling::MakeRow(const Phase& phase, RowRange rows, int64_t row, TileSet* set,
+                     std::vector<TileGeometry>* tiles) const {
+  int64_t x = 0;
+  for (size_t i = 0; i < set->across.size();) {
+    const TileKernel& kernel = *set->across[i];
+    TileGeometry& tile = tiles->emplace_back();
+    tile.kernel = &kernel;
+    tile.pixels = static_cast<int>(std::min<int64_t>(kernel.pixels, phase.cols - x));
+    tile.skips = true;
+    PlacePixels(phase, rows, row * phase.cols + x, &tile, set);
+    size_t next = i + 1;
+    while (next < set->across.size() && set->across[next] == &kernel) ++next;
+    ExtendAlongRow(phase, x, static_cast<int64_t>(next - i), &tile, set);
+    x += tile.pixels * tile.repeat;
+    i += static_cast<size_t>(tile.repeat);
   }
 }
 

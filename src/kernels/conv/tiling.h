@@ -20,7 +20,8 @@ struct TileGeometry {
   bool in_row = false;
   bool skips = false;  // as TileArgs::skips: only for tiles whose place depends on the shape alone
   int slice_begin = 0, slice_end = 1;  // slices of the kernel that lie in the volume
-  int64_t x = 0, y = 0;                // row tiles: offsets of the first pixel; table tiles: 0
+  // Row tiles: offsets of the first pixel; table tiles: what is added to those of the table.
+  int64_t x = 0, y = 0;
   int64_t table = -1;  // table tiles: index of the first of their input offsets, then their output offsets
 };
 
@@ -35,6 +36,14 @@ struct TileSet {
   std::vector<int64_t> offsets;
   std::vector<uint32_t> masks, column_masks;
   std::vector<const TileKernel*> across;  // the tiles of a row
+  // Tiles of rows that meet the same padding, as placed in row `row` of the first slice of the first image.
+  struct RowForm {
+    int64_t row = 0;
+    bool inner = false;  // no padding on top or below
+    size_t begin = 0, end = 0;
+  };
+  std::vector<RowForm> forms;
+  std::vector<TileGeometry> form_tiles;
 };
 
 class Tiling {
@@ -51,6 +60,9 @@ class Tiling {
   Step ChooseStep() const;
   void MakeRowTiles(RowRange rows, int blocks, TileSet* set) const;
   void MakeTilesOfRows(const Phase& phase, RowRange rows, RowRange have, TileSet* set) const;
+  const TileSet::RowForm& FormOf(const Phase& phase, RowRange rows, int64_t row, TileSet* set) const;
+  void MakeRow(const Phase& phase, RowRange rows, int64_t row, TileSet* set,
+               std::vector<TileGeometry>* tiles) const;
   // `most`: neighbours of the tile in its row, it included, that have its width.
   void ExtendAlongRow(const Phase& phase, int64_t x, int64_t most, TileGeometry* tile, TileSet* set) const;
   void PlacePixels(const Phase& phase, const RowRange& rows, int64_t first, TileGeometry* tile,
