@@ -88,7 +88,7 @@ class Bench {
  private:
   // Small cases are repeated until a turn takes long enough for the clock.
   double Turn(const VectorRun& r) {
-    if (threads_ > 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    PauseBetweenTurns(threads_);
     r.run();
     int repeats = 1;
     for (;;) {

@@ -42,32 +42,26 @@ HWY_INLINE void PutTail(DF d, VF v, T* p, size_t n) {
   Put(d, v, buffer);
   for (size_t i = 0; i < n; ++i) p[i] = buffer[i];
 }
-// Four vectors; kPast: past the caches, with p aligned for vectors. kFinite: no value is NaN, which spares
-// bf16 a third of its work.
+// Two vectors; kPast: past the caches, with p aligned for vectors of the storage type. kFinite: no value is
+// NaN, which spares bf16 a third of its work.
 template <bool kPast, bool kFinite, typename T>
-HWY_INLINE void PutFour(DF d, const VF (&v)[4], T* p) {
+HWY_INLINE void PutTwo(DF d, VF v0, VF v1, T* p) {
   if constexpr (std::is_same_v<T, float>) {
-#pragma GCC unroll 4
-    for (size_t k = 0; k < 4; ++k)
-      kPast ? hn::Stream(v[k], d, p + k * kLanes) : hn::StoreU(v[k], d, p + k * kLanes);
+    kPast ? hn::Stream(v0, d, p) : hn::StoreU(v0, d, p);
+    kPast ? hn::Stream(v1, d, p + kLanes) : hn::StoreU(v1, d, p + kLanes);
     return;
   }
   const hn::Repartition<uint16_t, DF> dh;
   auto* const to = reinterpret_cast<uint16_t*>(p);
   if constexpr (std::is_same_v<T, BF16>) {
-    const auto lo = PackBF16<kFinite>(d, v[0], v[1]), hi = PackBF16<kFinite>(d, v[2], v[3]);
-    kPast ? hn::Stream(lo, dh, to) : hn::StoreU(lo, dh, to);
-    kPast ? hn::Stream(hi, dh, to + 2 * kLanes) : hn::StoreU(hi, dh, to + 2 * kLanes);
+    const auto both = PackBF16<kFinite>(d, v0, v1);
+    kPast ? hn::Stream(both, dh, to) : hn::StoreU(both, dh, to);
     return;
   }
-  HWY_ALIGN T bits[4 * kLanes];
-#pragma GCC unroll 4
-  for (size_t k = 0; k < 4; ++k) Put(d, v[k], kPast ? bits + k * kLanes : p + k * kLanes);
-  if constexpr (kPast) {
-    const auto* from = reinterpret_cast<const uint16_t*>(bits);
-    hn::Stream(hn::Load(dh, from), dh, to);
-    hn::Stream(hn::Load(dh, from + 2 * kLanes), dh, to + 2 * kLanes);
-  }
+  HWY_ALIGN T bits[2 * kLanes];
+  Put(d, v0, kPast ? bits : p);
+  Put(d, v1, kPast ? bits + kLanes : p + kLanes);
+  if constexpr (kPast) hn::Stream(hn::Load(dh, reinterpret_cast<const uint16_t*>(bits)), dh, to);
 }
 
 }  // namespace

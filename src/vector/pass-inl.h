@@ -51,19 +51,26 @@ HWY_INLINE const char* PrefetchGroup(const char* line, int64_t step) {
   return line + step;
 }
 
-// Where the operands of one row are. A repeated value is splatted into `splat` and then stays put.
+// A vector for each repeated operand. Not part of the cursor, whose pointers would then have to be reloaded
+// after every store, and such loads wait for stores in flight to other pages (4 KiB apart) to finish.
+template <int kArity>
+struct Splats {
+  HWY_ALIGN float values[(kArity > 0 ? kArity : 1) * kLanes];
+};
+
+// Where the operands of one row are. A repeated value is splatted and then stays put.
 template <int kArity>
 struct RowCursor {
   const float* p[kArity > 0 ? kArity : 1];
   size_t inc[kArity > 0 ? kArity : 1];  // per vector: kLanes or 0
-  HWY_ALIGN float splat[(kArity > 0 ? kArity : 1) * kLanes];
 
-  HWY_INLINE void SetRow(DF d, const vector::PassArgs& a, int64_t row) {
+  HWY_INLINE void SetRow(DF d, const vector::PassArgs& a, int64_t row, Splats<kArity>& splats) {
+#pragma GCC unroll 4
     for (int k = 0; k < kArity; ++k) {
       const float* src = static_cast<const float*>(a.src[k].data) + row * a.src[k].row_stride;
       if (a.src[k].step == 0) {
-        hn::Store(hn::Set(d, *src), d, splat + k * kLanes);
-        src = splat + k * kLanes;
+        hn::Store(hn::Set(d, *src), d, splats.values + k * kLanes);
+        src = splats.values + k * kLanes;
       }
       p[k] = src;
       inc[k] = a.src[k].step == 0 ? 0 : kLanes;
@@ -95,9 +102,11 @@ struct RowCursor {
     if constexpr (kArity == 4) return f(d, get(0), get(1), get(2), get(3));
   }
   HWY_INLINE void Advance(size_t vectors) {
+#pragma GCC unroll 4
     for (int k = 0; k < kArity; ++k) p[k] += vectors * inc[k];
   }
   HWY_INLINE void AdvanceElements(size_t n) {
+#pragma GCC unroll 4
     for (int k = 0; k < kArity; ++k) p[k] += inc[k] == 0 ? 0 : n;
   }
 };
@@ -106,15 +115,21 @@ struct RowCursor {
 // written.
 template <int kArity, class F>
 HWY_INLINE void RunPass(const vector::PassArgs& a, const F& f) {
-  constexpr size_t kUnroll = 4;  // vectors per group; enough independent chains for the FMA latency
+  constexpr size_t kUnroll = 4;  // vectors per group
+  // Two vectors are stored before the next two are loaded: four loads and then four stores take half as long
+  // again where the operands are in L2.
+  constexpr size_t kPair = 2;
   const DF d;
+  const bool stream = a.stream;
+  const int64_t prefetch_step = a.prefetch_step;
   const char* prefetch = a.prefetch;
-  RowCursor<kArity> cursor;
+  Splats<kArity> splats;
   for (int64_t row = 0; row < a.rows; ++row) {
-    cursor.SetRow(d, a, row);
+    RowCursor<kArity> cursor;
+    cursor.SetRow(d, a, row, splats);
     float* dst = static_cast<float*>(a.dst) + row * a.dst_row_stride;
     size_t n = static_cast<size_t>(a.cols);
-    if (a.stream) {  // streaming stores want whole aligned vectors: a short head first
+    if (stream) {  // streaming stores want whole aligned vectors: a short head first
       const size_t head =
           (HWY_MAX_BYTES - reinterpret_cast<uintptr_t>(dst) % HWY_MAX_BYTES) % HWY_MAX_BYTES / 4;
       if (head != 0 && head < n) {
@@ -123,17 +138,18 @@ HWY_INLINE void RunPass(const vector::PassArgs& a, const F& f) {
       }
     }
     for (; n >= kUnroll * kLanes; n -= kUnroll * kLanes) {
-      prefetch = PrefetchGroup(prefetch, a.prefetch_step);
-      const VF v0 = cursor.Eval(d, 0, f), v1 = cursor.Eval(d, 1, f);
-      const VF v2 = cursor.Eval(d, 2, f), v3 = cursor.Eval(d, 3, f);
-      cursor.Advance(kUnroll);
-      if (HWY_UNLIKELY(a.stream)) {
-        hn::Stream(v0, d, dst), hn::Stream(v1, d, dst + kLanes);
-        hn::Stream(v2, d, dst + 2 * kLanes), hn::Stream(v3, d, dst + 3 * kLanes);
-      } else {
-        hn::StoreU(v0, d, dst), hn::StoreU(v1, d, dst + kLanes);
-        hn::StoreU(v2, d, dst + 2 * kLanes), hn::StoreU(v3, d, dst + 3 * kLanes);
+      prefetch = PrefetchGroup(prefetch, prefetch_step);
+#pragma GCC unroll 2
+      for (size_t k = 0; k < kUnroll; k += kPair) {
+        const VF v0 = cursor.Eval(d, k, f), v1 = cursor.Eval(d, k + 1, f);
+        float* const to = dst + k * kLanes;
+        if (HWY_UNLIKELY(stream)) {
+          hn::Stream(v0, d, to), hn::Stream(v1, d, to + kLanes);
+        } else {
+          hn::StoreU(v0, d, to), hn::StoreU(v1, d, to + kLanes);
+        }
       }
+      cursor.Advance(kUnroll);
       dst += kUnroll * kLanes;
     }
     for (; n >= kLanes; n -= kLanes, dst += kLanes) {

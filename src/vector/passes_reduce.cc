@@ -51,6 +51,7 @@ void ReducePass(const PassArgs& a) {
 template <StageOp kSecond>
 struct CentreReader : Prefetcher {
   RowCursor<2> cursor;
+  Splats<2> splats;
   float* dst;
   static HWY_INLINE VF Centre(DF, VF x, VF y) { return hn::Sub(x, y); }
   template <class Store>
@@ -89,7 +90,7 @@ void CentrePass(const PassArgs& a) {
   CentreReader<kSecond> reader;
   reader.line = a.prefetch, reader.step = a.prefetch_step;
   for (int64_t r = 0; r < a.rows; ++r) {
-    reader.cursor.SetRow(d, a, r);
+    reader.cursor.SetRow(d, a, r, reader.splats);
     reader.dst = static_cast<float*>(a.dst) + r * a.dst_row_stride;
     const double total = ReduceRow<SumReduction>(d, n, reader);
     static_cast<float*>(a.reduced)[r] = kMean ? MeanOf(total, n) : static_cast<float>(total);

@@ -109,14 +109,14 @@ HWY_INLINE void WriteRow(const RowArgs& a, const In* x, Out* y, NextRow& next, c
     if (i < head) partial(i, head - i), i = head;
     for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
       next.Group();
-      const VF v[4] = {value(i), value(i + kLanes), value(i + 2 * kLanes), value(i + 3 * kLanes)};
-      PutFour<true, kFinite>(d, v, y + i);
+      PutTwo<true, kFinite>(d, value(i), value(i + kLanes), y + i);
+      PutTwo<true, kFinite>(d, value(i + 2 * kLanes), value(i + 3 * kLanes), y + i + 2 * kLanes);
     }
   } else {
     for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
       next.Group();
-      const VF v[4] = {value(i), value(i + kLanes), value(i + 2 * kLanes), value(i + 3 * kLanes)};
-      PutFour<false, kFinite>(d, v, y + i);
+      PutTwo<false, kFinite>(d, value(i), value(i + kLanes), y + i);
+      PutTwo<false, kFinite>(d, value(i + 2 * kLanes), value(i + 3 * kLanes), y + i + 2 * kLanes);
     }
   }
   for (; i + kLanes <= n; i += kLanes) Put(d, value(i), y + i);

@@ -18,7 +18,16 @@ namespace opsnn::vector {
 OPSNN_TIER_TABLE(RowsF16);
 OPSNN_TIER_TABLE(RowsBF16);
 void RunHalfRowTemplate(const RowArgs& a) {
-  a.type == DType::kF16 ? OPSNN_TIER_CALL(RowsF16)(a) : OPSNN_TIER_CALL(RowsBF16)(a);
+  if (a.type == DType::kF16) return OPSNN_TIER_CALL(RowsF16)(a);
+  if (a.kind.family != RowFamily::kSoftmax || !isa::HasBf16()) return OPSNN_TIER_CALL(RowsBF16)(a);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    if (RunBf16SoftmaxRow(a, r)) continue;
+    RowArgs one = a;
+    one.rows = 1;
+    one.x = static_cast<const BF16*>(a.x) + r * a.x_stride;
+    one.y = static_cast<BF16*>(a.y) + r * a.y_stride;
+    OPSNN_TIER_CALL(RowsBF16)(one);
+  }
 }
 }  // namespace opsnn::vector
 #endif

@@ -102,8 +102,11 @@ HWY_INLINE void Write(const NormGradRun& r) {
       hwy::Prefetch(r.next_dy + i * sizeof(T) + line);
       hwy::Prefetch(r.next_x + i * sizeof(T) + line);
     }
-    const VF v[4] = {value(i), value(i + kLanes), value(i + 2 * kLanes), value(i + 3 * kLanes)};
-    stream ? PutFour<true, false>(d, v, dx + i) : PutFour<false, false>(d, v, dx + i);
+#pragma GCC unroll 2
+    for (size_t at = i; at < i + 4 * kLanes; at += 2 * kLanes) {
+      const VF v0 = value(at), v1 = value(at + kLanes);
+      stream ? PutTwo<true, false>(d, v0, v1, dx + at) : PutTwo<false, false>(d, v0, v1, dx + at);
+    }
   }
   for (; i + kLanes <= r.n; i += kLanes) Put(d, value(i), dx + i);
   if (i < r.n) {
