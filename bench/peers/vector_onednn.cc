@@ -95,7 +95,7 @@ class Primitive {
         return;
       case VectorOp::kLayerNorm:
         InOut();
-        Arg(DNNL_ARG_SCALE, In(1), m_.in[1]), Arg(DNNL_ARG_SHIFT, In(2), m_.in[2]);
+        LayerNormFactors();
         primitive_ = dnnl::layer_normalization_forward(
             {engine_, kInference, In(0), Out(), 1e-5f, Flags::use_scale | Flags::use_shift});
         return;

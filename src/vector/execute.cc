@@ -13,6 +13,7 @@
 #include "vector/compiled.h"
 #include "vector/convert.h"
 #include "vector/convert_simd.h"
+#include "vector/half_unary.h"
 #include "vector/scratch_failures.h"
 #include "vector/transpose_tile.h"
 
@@ -406,6 +407,26 @@ bool RowsMerge(const CompiledProgram& p, int64_t cols, const BlockArg* args) {
   return true;
 }
 
+// One activation from dense halves to halves of the same type.
+bool ExecuteHalfUnary(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockArg* args,
+                      const ExecuteOptions& options) {
+  const Program& program = p.program;
+  if (program.stages.size() != 1 || program.num_inputs != 1 || program.outputs.size() != 1) return false;
+  const Stage& stage = program.stages[0];
+  const BlockArg &x = args[0], &y = args[1];
+  if (!HasHalfUnary(stage.op) || program.outputs[0] != stage.dst || !IsHalf(x.dtype) || y.dtype != x.dtype ||
+      x.col_stride != 1 || y.col_stride != 1 || p.slots[0].type != ComputeType::kF32 || p.has_per_row)
+    return false;
+  HalfUnary a{stage.op, x.dtype, x.data, y.data, cols, options.stream};
+  const auto size = static_cast<int64_t>(SizeOf(x.dtype));
+  for (int64_t r = 0; r < rows; ++r) {
+    RunHalfUnary(a);
+    a.x = static_cast<const char*>(a.x) + x.row_stride * size;
+    a.y = static_cast<char*>(a.y) + y.row_stride * size;
+  }
+  return true;
+}
+
 }  // namespace
 
 void Execute(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockArg* args,
@@ -413,7 +434,11 @@ void Execute(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockAr
   if (rows <= 0 || cols < 0 || (cols == 0 && !p.has_reduction)) return;
   assert(p.num_inputs + p.num_outputs <= kMaxArgs);
   if (options.use_templates && ExecuteRowTemplate(p, rows, cols, args, options)) return;
-  if (rows > 1 && RowsMerge(p, cols, args)) {
+  const bool merge = rows > 1 && RowsMerge(p, cols, args);
+  if (options.use_templates &&
+      ExecuteHalfUnary(p, merge ? 1 : rows, merge ? rows * cols : cols, args, options))
+    return;
+  if (merge) {
     Interpreter(p, 1, rows * cols, args, options).Run();
   } else {
     Interpreter(p, rows, cols, args, options).Run();

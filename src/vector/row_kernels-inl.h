@@ -127,108 +127,141 @@ HWY_INLINE void WriteRow(const RowArgs& a, const In* x, Out* y, NextRow& next, c
 // kept as f32 in `kept`, with the mean taken out after the second, where kKeep says so: that is for rows that
 // stay in L1 with it. Others are read again as they are.
 template <bool kCentred, bool kGamma, bool kBeta, bool kKeep, typename T>
-HWY_INLINE void NormRow(const RowArgs& a, const T* x, T* y, NextRow& next, float& mean_out, float& rstd_out) {
-  const DF d;
-  const size_t n = static_cast<size_t>(a.cols);
-  constexpr bool kWidens = kKeep && !std::is_same_v<T, float>;
+struct NormRow {
+  static constexpr bool kWidens = kKeep && !std::is_same_v<T, float>;
   using Middle = std::conditional_t<kWidens, float, T>;
   using Last = std::conditional_t<kKeep, float, T>;
   static_assert(kCentred || !kKeep);
-  const Middle* middle;
-  const Last* last;
-  if constexpr (kWidens) {
-    middle = a.scratch;
-  } else {
-    middle = x;
-  }
-  if constexpr (kKeep) {
-    last = a.scratch;
-  } else {
-    last = x;
-  }
-  float mean = 0;
-  if constexpr (kCentred) {
+
+  const RowArgs& a;
+  const T* x;
+  T* y;
+  float* kept;
+  NextRow next;
+  float mean = 0, missed = 0, variance = 0, rstd = 0;
+
+  HWY_INLINE void Mean() {
+    if constexpr (!kCentred) return;
+    const DF d;
+    const size_t n = static_cast<size_t>(a.cols);
     const auto same = [](DF, VF v) HWY_ATTR { return v; };
     if constexpr (kWidens) {
-      auto sum = MakeKeeper(x, a.scratch, next, same);
+      auto sum = MakeKeeper(x, kept, next, same);
       mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
     } else {
       auto sum = MakeReader(x, next, same);
       mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
     }
   }
-  const VF m = hn::Set(d, mean);
-  float variance, missed = 0;
-  if constexpr (kCentred) {  // and what the rounding of the mean misses, as in program/moments.h
-    const auto centre = [m](DF, VF v) HWY_ATTR { return hn::Sub(v, m); };
-    double rest, squares;
-    if constexpr (kKeep) {
-      auto centred = MakeKeeper(middle, a.scratch, next, centre);
-      squares = SumSquaresRow(d, n, centred, &rest);
+  HWY_INLINE void Variance() {
+    const DF d;
+    const size_t n = static_cast<size_t>(a.cols);
+    if constexpr (kCentred) {  // and what the rounding of the mean misses, as in program/moments.h
+      const VF m = hn::Set(d, mean);
+      const auto centre = [m](DF, VF v) HWY_ATTR { return hn::Sub(v, m); };
+      double rest, squares;
+      if constexpr (kKeep) {
+        auto centred = MakeKeeper(Source<Middle, kWidens>(), kept, next, centre);
+        squares = SumSquaresRow(d, n, centred, &rest);
+      } else {
+        auto centred = MakeReader(x, next, centre);
+        squares = SumSquaresRow(d, n, centred, &rest);
+      }
+      variance = MeanOf(squares, n);
+      missed = MeanOf(rest, n);
+      const float excess = missed * missed;
+      if (excess < variance) variance = variance - excess;
     } else {
-      auto centred = MakeReader(middle, next, centre);
-      squares = SumSquaresRow(d, n, centred, &rest);
+      const auto square = [](DF, VF v) HWY_ATTR { return hn::Mul(v, v); };
+      auto squares = MakeReader(x, next, square);
+      variance = MeanOf(ReduceRow<SumReduction>(d, n, squares), n);
     }
-    variance = MeanOf(squares, n);
-    missed = MeanOf(rest, n);
-    const float excess = missed * missed;
-    if (excess < variance) variance = variance - excess;
-  } else {
-    const auto square = [](DF, VF v) HWY_ATTR { return hn::Mul(v, v); };
-    auto squares = MakeReader(x, next, square);
-    variance = MeanOf(ReduceRow<SumReduction>(d, n, squares), n);
+    // Scalars in a short vector, which divides in a quarter of the time: the very operations of the Affine
+    // and Rsqrt stages.
+    const hn::CappedTag<float, 4> d4;
+    const auto shifted = hn::Add(hn::Mul(hn::Set(d4, 1.0f), hn::Set(d4, variance)),
+                                 hn::Set(d4, static_cast<float>(a.kind.norm.eps)));
+    rstd = hn::GetLane(hn::Div(hn::Set(d4, 1.0f), hn::Sqrt(shifted)));
   }
-  const VF s = hn::Set(d, missed);
-  // Scalars in a short vector, which divides in a quarter of the time: the very operations of the Affine and
-  // Rsqrt stages.
-  const hn::CappedTag<float, 4> d4;
-  const auto shifted = hn::Add(hn::Mul(hn::Set(d4, 1.0f), hn::Set(d4, variance)),
-                               hn::Set(d4, static_cast<float>(a.kind.norm.eps)));
-  const VF rstd = hn::Set(d, hn::GetLane(hn::Div(hn::Set(d4, 1.0f), hn::Sqrt(shifted))));
-  const auto normal = [m, s, rstd](DF, VF v, VF g, VF b) HWY_ATTR {
-    if constexpr (kCentred && !kKeep) v = hn::Sub(v, m);
-    VF r = hn::Mul(kCentred ? hn::Sub(v, s) : v, rstd);
-    if constexpr (kGamma) r = hn::Mul(r, g);
-    if constexpr (kBeta) r = hn::Add(r, b);
-    return r;
-  };
-  // Sums that are finite have seen no NaN and no infinity; what overflows from finite factors is no NaN.
-  constexpr bool kCares = std::is_same_v<T, BF16>;
-  if (kCares && a.finite_weights && std::isfinite(mean) && std::isfinite(variance) &&
-      std::isfinite(hn::GetLane(rstd))) {
-    WriteRow<kGamma, kBeta, kCares>(a, last, y, next, normal);
-  } else {
-    WriteRow<kGamma, kBeta, false>(a, last, y, next, normal);
+  HWY_INLINE void Write() {
+    const DF d;
+    const VF m = hn::Set(d, mean), s = hn::Set(d, missed), scale = hn::Set(d, rstd);
+    const auto normal = [m, s, scale](DF, VF v, VF g, VF b) HWY_ATTR {
+      if constexpr (kCentred && !kKeep) v = hn::Sub(v, m);
+      VF r = hn::Mul(kCentred ? hn::Sub(v, s) : v, scale);
+      if constexpr (kGamma) r = hn::Mul(r, g);
+      if constexpr (kBeta) r = hn::Add(r, b);
+      return r;
+    };
+    const Last* const last = Source<Last, kKeep>();
+    // Sums that are finite have seen no NaN and no infinity; what overflows from finite factors is no NaN.
+    constexpr bool kCares = std::is_same_v<T, BF16>;
+    if (kCares && a.finite_weights && std::isfinite(mean) && std::isfinite(variance) && std::isfinite(rstd)) {
+      WriteRow<kGamma, kBeta, kCares>(a, last, y, next, normal);
+    } else {
+      WriteRow<kGamma, kBeta, false>(a, last, y, next, normal);
+    }
   }
-  mean_out = mean, rstd_out = hn::GetLane(rstd);
-}
 
+ private:
+  template <typename From, bool kKept>
+  HWY_INLINE const From* Source() const {
+    if constexpr (kKept)
+      return kept;
+    else
+      return x;
+  }
+};
+
+// What to fetch during a row: the one `distance` further down.
 template <typename T>
-HWY_INLINE NextRow NextOf(const RowArgs& a, int64_t row, const T* x) {
+HWY_INLINE NextRow NextOf(const RowArgs& a, int64_t row, const T* x, int64_t distance = 1) {
   if (a.ahead) return {a.ahead, a.ahead + a.ahead_bytes};
-  const bool has_next = a.prefetch_next && row + 1 < a.rows;
-  const char* line = reinterpret_cast<const char*>(has_next ? x + a.x_stride : x);
+  const bool has_next = a.prefetch_next && row + distance < a.rows;
+  const char* line = reinterpret_cast<const char*>(has_next ? x + distance * a.x_stride : x);
   return {line, has_next ? line + a.cols * static_cast<int64_t>(sizeof(T)) : line};
 }
 
 // 16 KiB of kept values: half of the smallest L1 in use.
 constexpr int64_t kKeptCols = 4096;
 
+template <class Row, int64_t kRows, typename T>
+HWY_INLINE void NormSomeRows(const RowArgs& a, int64_t first) {
+  static_assert(kRows == 1 || kRows == 2);
+  const auto row = [&](int64_t k) HWY_ATTR {
+    const T* x = static_cast<const T*>(a.x) + (first + k) * a.x_stride;
+    return Row{a, x, static_cast<T*>(a.y) + (first + k) * a.y_stride, a.scratch + k * a.cols,
+               NextOf(a, first + k, x, kRows)};
+  };
+  const auto keep = [&](int64_t k, const Row& r) HWY_ATTR {
+    if (a.mean != nullptr) a.mean[(first + k) * a.mean_stride] = r.mean;
+    if (a.rstd != nullptr) a.rstd[(first + k) * a.rstd_stride] = r.rstd;
+  };
+  Row one = row(0), other = row(kRows - 1);
+  one.Mean();
+  if (kRows == 2) other.Mean();
+  one.Variance();
+  if (kRows == 2) other.Variance();
+  one.Write();
+  if (kRows == 2) other.Write();
+  keep(0, one);
+  if (kRows == 2) keep(1, other);
+}
+
 template <typename T, bool kCentred, bool kGamma, bool kBeta>
 void NormRows(const RowArgs& a) {
-  for (int64_t r = 0; r < a.rows; ++r) {
-    const T* x = static_cast<const T*>(a.x) + r * a.x_stride;
-    NextRow next = NextOf(a, r, x);
-    float mean, rstd;
-    T* const y = static_cast<T*>(a.y) + r * a.y_stride;
-    if (kCentred && a.cols <= kKeptCols) {
-      NormRow<kCentred, kGamma, kBeta, kCentred>(a, x, y, next, mean, rstd);
-    } else {
-      NormRow<kCentred, kGamma, kBeta, false>(a, x, y, next, mean, rstd);
+  using Kept = NormRow<kCentred, kGamma, kBeta, kCentred, T>;
+  using Read = NormRow<kCentred, kGamma, kBeta, false, T>;
+  int64_t r = 0;
+  if (kCentred && a.cols <= kKeptCols) {
+    // Two rows at a time: the sums of one are brought together while the other is read.
+    if (2 * a.cols <= kKeptCols) {
+      for (; r + 2 <= a.rows; r += 2) NormSomeRows<Kept, 2, T>(a, r);
     }
-    if (a.mean != nullptr) a.mean[r * a.mean_stride] = mean;
-    if (a.rstd != nullptr) a.rstd[r * a.rstd_stride] = rstd;
+    for (; r < a.rows; ++r) NormSomeRows<Kept, 1, T>(a, r);
+    return;
   }
+  for (; r < a.rows; ++r) NormSomeRows<Read, 1, T>(a, r);
 }
 
 // The largest number: a NaN may be passed over, as it makes the sum of exponentials NaN and with it the whole

@@ -17,7 +17,7 @@ struct RowArgs {
   const float* gamma = nullptr;  // cols values each, or null
   const float* beta = nullptr;
   bool finite_weights = false;  // gamma and beta hold neither NaN nor infinities
-  float* scratch = nullptr;     // cols values
+  float* scratch = nullptr;     // 2 * cols values
   float* mean = nullptr;        // one per row each, or null
   float* rstd = nullptr;
   int64_t mean_stride = 0, rstd_stride = 0;
@@ -27,7 +27,7 @@ struct RowArgs {
   bool stream = false;
 };
 void RunRowTemplate(const RowArgs& a);
-void RunHalfRowTemplate(const RowArgs& a);   // its part for f16 and bf16
+void RunHalfRowTemplate(const RowArgs& a);  // its part for f16 and bf16
 // Its part for a bf16 softmax with AVX512-BF16; false, and nothing is written: the row wants the template.
 bool RunBf16SoftmaxRow(const RowArgs& a, int64_t row);
 bool RunShortRowTemplate(const RowArgs& a);  // its part for rows of few vectors of f32; false: too long
