@@ -16,7 +16,6 @@
 #include <cstring>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "base/buffer.h"
 #include "base/half.h"
@@ -131,7 +130,7 @@ class Bench {
     const double begin = Now();
     for (int turn = 0; turn < kLeastTurns || Now() - begin < seconds_; ++turn) {
       for (size_t i = 0; i < all.size(); ++i) {
-        if (c.threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        PauseBetweenTurns(c.threads);
         all[i]->Run();
         if (c.threads > 1) all[i]->Run();
         const double t0 = Now();
