@@ -1,6 +1,6 @@
 // Arguments that the convolution functions share.
-#ifndef OPSNN_CAPI_ADAPTERS_CONV_ARGS_H_
-#define OPSNN_CAPI_ADAPTERS_CONV_ARGS_H_
+#ifndef OPSNN_CAPI_ADAPTERS_CONV_CONV_ARGS_H_
+#define OPSNN_CAPI_ADAPTERS_CONV_CONV_ARGS_H_
 
 #include <initializer_list>
 #include <string>
@@ -27,4 +27,4 @@ OpCall ConvCall(const char* op, op::Attrs attrs, std::vector<Operand> inputs, co
 
 }  // namespace opsnn::capi
 
-#endif  // OPSNN_CAPI_ADAPTERS_CONV_ARGS_H_
+#endif  // OPSNN_CAPI_ADAPTERS_CONV_CONV_ARGS_H_

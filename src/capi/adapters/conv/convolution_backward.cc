@@ -2,7 +2,7 @@
 // of the weights an operator of its own; that of the bias a sum per channel.
 #include <algorithm>
 
-#include "capi/adapters/conv_args.h"
+#include "capi/adapters/conv/conv_args.h"
 
 namespace opsnn::capi {
 namespace {

@@ -1,4 +1,4 @@
-#include "capi/adapters/conv_args.h"
+#include "capi/adapters/conv/conv_args.h"
 
 #include <algorithm>
 

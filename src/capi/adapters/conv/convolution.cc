@@ -1,6 +1,6 @@
 // Convolutions: Conv or ConvTranspose, by `transposed`; over channels one by one; over (time, batch,
 // channel).
-#include "capi/adapters/conv_args.h"
+#include "capi/adapters/conv/conv_args.h"
 
 namespace opsnn::capi {
 namespace {
