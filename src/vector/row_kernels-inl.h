@@ -26,15 +26,17 @@ using vector::NormOptions;
 using vector::RowArgs;
 using vector::RowFamily;
 
-// Lines of the next row, two per group of four vectors (a group is four lines under AVX-512): the reading
-// loops have asked for all of them before the writing loop starts.
+// Lines of the next row, per group of four vectors (a group of f32 is four lines under AVX-512): half of a
+// group's bytes, so that the two reading loops have asked for all of them before the writing loop starts, and
+// neither waits for the buffers of all those lines at once.
 struct NextRow {
   const char* line;
   const char* end;
+  int64_t step;  // bytes per group: one or two lines
   HWY_INLINE void Group() {
     hwy::Prefetch(line);
-    hwy::Prefetch(line + 64);
-    line += line < end ? 128 : 0;
+    if (step > 64) hwy::Prefetch(line + 64);
+    line += line < end ? step : 0;
   }
 };
 
@@ -216,10 +218,11 @@ struct NormRow {
 // What to fetch during a row: the one `distance` further down.
 template <typename T>
 HWY_INLINE NextRow NextOf(const RowArgs& a, int64_t row, const T* x, int64_t distance = 1) {
-  if (a.ahead) return {a.ahead, a.ahead + a.ahead_bytes};
+  constexpr int64_t kStep = sizeof(T) == 4 ? 128 : 64;
+  if (a.ahead) return {a.ahead, a.ahead + a.ahead_bytes, kStep};
   const bool has_next = a.prefetch_next && row + distance < a.rows;
   const char* line = reinterpret_cast<const char*>(has_next ? x + distance * a.x_stride : x);
-  return {line, has_next ? line + a.cols * static_cast<int64_t>(sizeof(T)) : line};
+  return {line, has_next ? line + a.cols * static_cast<int64_t>(sizeof(T)) : line, kStep};
 }
 
 // 16 KiB of kept values: half of the smallest L1 in use.
