@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/session.h"
+#include "tensor/element.h"
 #include "testing/testing.h"
 
 namespace opsnn::graph {
@@ -34,13 +35,14 @@ class GraphMaker {
     return Const(HostTensor::From<int64_t>({static_cast<int64_t>(v.size())}, v));
   }
   // Random values in [lo, hi).
-  ValueId Random(const Dims& dims, double lo = -1, double hi = 1) {
-    return Const(RandomTensor(dims, lo, hi));
+  ValueId Random(const Dims& dims, double lo = -1, double hi = 1, DType dtype = DType::kF32) {
+    return Const(RandomTensor(dims, lo, hi, dtype));
   }
-  ConstTensor RandomTensor(const Dims& dims, double lo = -1, double hi = 1) {
-    std::vector<float> v(NumElements(dims));
-    for (float& x : v) x = static_cast<float>(rng_.Real(lo, hi));
-    return HostTensor::From<float>(dims, v);
+  ConstTensor RandomTensor(const Dims& dims, double lo = -1, double hi = 1, DType dtype = DType::kF32) {
+    auto t = std::make_shared<HostTensor>(dtype, dims);
+    const int64_t size = static_cast<int64_t>(SizeOf(dtype));
+    for (int64_t i = 0; i < t->size(); ++i) WriteElement(t->as<char>() + i * size, dtype, rng_.Real(lo, hi));
+    return t;
   }
   ValueId Op(const std::string& op, std::vector<ValueId> inputs,
              std::vector<std::pair<std::string, op::AttrValue>> attrs = {}, int outputs = 1) {
@@ -73,7 +75,7 @@ class GraphMaker {
       const Value& value = graph_.values[v];
       Dims d = value.desc.dims;
       for (int64_t& size : d) size = size < 0 ? 2 : size;
-      if (!feeds_.count(value.name)) feeds_[value.name] = RandomTensor(d, -4, 4);
+      if (!feeds_.count(value.name)) feeds_[value.name] = RandomTensor(d, -4, 4, value.desc.dtype);
     }
     return feeds_;
   }

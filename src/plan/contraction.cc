@@ -29,9 +29,9 @@ double LongChainMicroseconds(const Contraction& c, double chain_us) {
   return stages > kUsualStages ? kLongChainShare * chain_us : 0;
 }
 
-double ConversionMicroseconds(const Contraction& c) {
+double ConversionMicroseconds(const Contraction& c, int64_t elements) {
   constexpr double kInstructions = 2;  // widen or narrow, and round
-  return VectorMicroseconds(kInstructions, c.e.convert_elements, c.e.dtype, c.p, c.cores);
+  return VectorMicroseconds(kInstructions, elements, c.e.dtype, c.p, c.cores);
 }
 
 // A further operand as large as the result is read in rows of a block: runs of a few lines, too short for the
@@ -106,7 +106,7 @@ void AddFusedTermsHost(const Contraction& c, const Tile& tile, std::vector<CostT
   // A convolution's block is whole pixels or rows of blocked channels, contiguous as they are.
   t.push_back({"short rows", c.e.kind == ContractionKind::kGemm ? ShortRowsMicroseconds(c) : 0});
   t.push_back({"program blocks", ProgramBlocksMicroseconds(c)});
-  t.push_back({"conversion", ConversionMicroseconds(c)});
+  t.push_back({"conversion", ConversionMicroseconds(c, c.e.convert_elements + c.e.cast_elements)});
   t.push_back({"long chain", LongChainMicroseconds(c, chain)});
   if (c.e.training) t.push_back({"kept for the backward pass", BackwardMicroseconds(c, cube)});
 }
@@ -134,7 +134,7 @@ void AddFusedTermsNpu(const Contraction& c, const Tile& tile, double handover_cy
   // The last block's chain has nothing left to hide behind.
   t.push_back({"last block", overlaps ? vector / blocks : 0});
   t.push_back({"hand-over", handover * blocks});
-  t.push_back({"conversion", ConversionMicroseconds(c)});
+  t.push_back({"conversion", ConversionMicroseconds(c, c.e.convert_elements + c.e.cast_elements)});
   t.push_back({"long chain", LongChainMicroseconds(c, vector)});
   if (c.e.training) t.push_back({"kept for the backward pass", BackwardMicroseconds(c, cube)});
 }
@@ -198,6 +198,7 @@ void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
   t.push_back({"other operands", others});
   t.push_back({"write output", output});
   t.push_back({"chain", Overlapped(vector, read + others + output) - (read + others + output)});
+  t.push_back({"conversion", ConversionMicroseconds(c, c.e.cast_elements)});
   t.push_back({"launch", c.p.launch_us()});
   const bool shared = c.cores > 1 && (!c.p.is_host() || c.result_bytes + c.output_bytes >= kSharedBytes);
   t.push_back({"join cores", shared ? c.p.sync_us() : 0});

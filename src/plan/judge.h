@@ -44,6 +44,7 @@ struct ContractionEdge {
   int full_operands = 0;            // further operands of the chain as large as the result (a residual add)
   int64_t small_operand_bytes = 0;  // the others (biases, scales), all together
   int64_t convert_elements = 0;     // elements that the join makes somebody convert (dtype, quantise, format)
+  int64_t cast_elements = 0;        // elements that casts in the chain convert, fused or not
   bool precision_first = false;     // quantised weights with a cheap activation: keep the parts apart
   bool training = false;            // the backward pass follows
   int concurrent = 1;               // operators that run at the same time and share the on-chip memories

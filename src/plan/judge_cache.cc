@@ -90,7 +90,7 @@ std::shared_ptr<const Decision> CachedJudgeContraction(const ContractionEdge& e,
               Bits(knobs.l1_reserve),
               Bits(knobs.fuse_threshold),
               std::hash<std::string>{}(e.chain),
-              0};
+              static_cast<uint64_t>(ClassOf(e.cast_elements))};
   auto decision = FindOrJudge(key, knobs, [&] {
     ContractionEdge of_class = e;
     of_class.m = ClassOf(e.m);
@@ -98,6 +98,7 @@ std::shared_ptr<const Decision> CachedJudgeContraction(const ContractionEdge& e,
     of_class.k = ClassOf(e.k);
     of_class.batch = ClassOf(e.batch);
     of_class.input_bytes = ClassOf(e.input_bytes);
+    of_class.cast_elements = ClassOf(e.cast_elements);
     of_class.threads = threads;
     return JudgeContraction(of_class, p, knobs);
   });

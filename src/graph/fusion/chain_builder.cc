@@ -83,6 +83,13 @@ void ChainBuilder::AddInput(ValueId v) {
   input_slots_.push_back(slot);
 }
 
+void ChainBuilder::RoundAsStored(ValueId v) {
+  const DType dtype = g_->values[v].desc.dtype;
+  if (!IsHalf(dtype)) return;
+  for (auto& [value, slot] : slot_of_)
+    if (value == v) slot = Emit(StageOp::kRoundTo, slot, -1, -1, static_cast<double>(dtype), 0, slots_[slot]);
+}
+
 int ChainBuilder::Find(ValueId v) const {
   for (const auto& [value, slot] : slot_of_)
     if (value == v) return slot;
@@ -134,9 +141,22 @@ bool ChainBuilder::AddNode(const Node& n, const op::BoundProgram& bound) {
   return false;
 }
 
+// Storing rounds to the value's dtype: a stage that does the same right before it is none.
+int ChainBuilder::StoredSlot(ValueId output) const {
+  const int slot = Find(output);
+  const auto dtype = static_cast<double>(g_->values[output].desc.dtype);
+  for (const VStage& s : stages_) {
+    const bool rounds = s.dst == slot && s.op == StageOp::kRoundTo && s.imm[0] == dtype;
+    if (rounds && std::find(input_slots_.begin(), input_slots_.end(), s.src[0]) == input_slots_.end())
+      return s.src[0];
+  }
+  return slot;
+}
+
 Program ChainBuilder::Build(ValueId output) const {
   std::vector<bool> needed(slots_.size(), false);
-  needed[Find(output)] = true;
+  const int stored = StoredSlot(output);
+  needed[stored] = true;
   for (auto s = stages_.rbegin(); s != stages_.rend(); ++s)
     for (int src : s->src)
       if (needed[s->dst] && src >= 0) needed[src] = true;
@@ -158,7 +178,7 @@ Program ChainBuilder::Build(ValueId output) const {
     s.imm[0] = v.imm[0], s.imm[1] = v.imm[1];
     p.stages.push_back(s);
   }
-  p.outputs.push_back(number[Find(output)]);
+  p.outputs.push_back(number[stored]);
   p.exact = policy_ == NumericsPolicy::kExact;
   return p;
 }

@@ -41,6 +41,8 @@ class ChainBuilder {
 
   // Makes v the program's next input; used for input 0 of an epilogue.
   void AddInput(ValueId v);
+  // Input v holds more bits than its dtype: nodes added later see it rounded.
+  void RoundAsStored(ValueId v);
   // False, leaving everything as it was, if the node cannot be expressed or the program would grow too large.
   bool AddNode(const Node& n);
   bool AddNode(const Node& n, const op::BoundProgram& program);
@@ -60,6 +62,7 @@ class ChainBuilder {
   int Emit(StageOp op, int a, int b, int c, double imm0, double imm1, ComputeType type);
   int OperandSlot(ValueId v, ComputeType type);
   int Find(ValueId v) const;  // its slot, or -1
+  int StoredSlot(ValueId output) const;
 
   const Graph* g_;
   NumericsPolicy policy_;

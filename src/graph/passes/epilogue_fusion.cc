@@ -20,6 +20,9 @@ bool FitsConvTail(const Dims& d, const Dims& out) {
   return true;
 }
 
+// What the f32 kernels load, compute on and store. They accumulate halves in f32.
+bool ComputesInF32(DType t) { return t == DType::kF32 || IsHalf(t); }
+
 class Fuser {
  public:
   Fuser(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), programs_(g) {}
@@ -30,8 +33,12 @@ class Fuser {
     for (NodeId n = r_.num_nodes() - 1; n >= 0; --n) {
       const Node& node = g_.nodes[n];
       if (node.dead || node.tail || !node.op->takes_tail || node.outputs.size() != 1) continue;
-      const op::TensorDesc& out = r_.desc(node.outputs[0]);
-      if (out.dtype == DType::kF32 && NumElements(out.dims) > 0) Try(n);
+      if (NumElements(r_.desc(node.outputs[0]).dims) == 0) continue;
+      if (ComputesInF32(r_.desc(node.outputs[0]).dtype)) {
+        Try(n);
+      } else {
+        RefuseReaders(n);
+      }
     }
   }
 
@@ -41,19 +48,34 @@ class Fuser {
     if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return false;
     const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
     const op::TensorDesc& y = r_.desc(node.outputs[0]);
-    if (y.dims != out.dims || y.dtype != DType::kF32 || !programs_.Fusable(n)) return false;
+    if (y.dims != out.dims || !ComputesInF32(y.dtype) || !programs_.Fusable(n)) return false;
     const bool conv = g_.nodes[seed].op->layout == op::LayoutRule::kPrefers;
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
       if (v == kNoValue) return true;
       const op::TensorDesc& d = r_.desc(v);
-      return d.dtype == DType::kF32 && (!conv || FitsConvTail(d.dims, out.dims));
+      return ComputesInF32(d.dtype) && (!conv || FitsConvTail(d.dims, out.dims));
     });
   }
 
   ChainBuilder Start(NodeId seed) const {
     ChainBuilder b(g_, c_.policy);
-    b.AddInput(g_.nodes[seed].outputs[0]);
+    const ValueId product = g_.nodes[seed].outputs[0];
+    b.AddInput(product);
+    // The kernel hands its tail the f32 sums; under the exact policy the chain sees what would be stored.
+    if (c_.policy == NumericsPolicy::kExact) b.RoundAsStored(product);
     return b;
+  }
+
+  // The kernels of f64 and of integers finish the whole result before a program can run on it.
+  void RefuseReaders(NodeId seed) {
+    const ValueId product = g_.nodes[seed].outputs[0];
+    const DType dtype = r_.desc(product).dtype;
+    for (NodeId n : r_.Users(product)) {
+      if (!programs_.Fusable(n)) continue;
+      Refuse(
+          g_, c_, ChainName(g_, seed, {n}), n, dtype,
+          StrFormat("the kernel for products of %s has no epilogue: it would save no traffic", Name(dtype)));
+    }
   }
 
   bool Add(ChainBuilder& b, NodeId n) { return b.AddNode(g_.nodes[n], *programs_.Fusable(n)); }
@@ -83,6 +105,9 @@ class Fuser {
   bool Decide(NodeId seed, const Region& region, const ChainBuilder& chain, const Program& tail) {
     auto e = AsContraction(g_, seed, c_.record);
     if (!e) return false;
+    e->out_dtype = r_.desc(region.output).dtype;
+    for (NodeId n : region.nodes)
+      if (g_.nodes[n].op == Known().Cast) e->cast_elements += NumElements(r_.desc(region.output).dims);
     if (c_.record) e->chain = ChainName(g_, seed, region.nodes);
     e->tail = &tail;
     const Dims& out = r_.desc(region.output).dims;
