@@ -32,10 +32,16 @@ using vector::RowFamily;
 struct NextRow {
   const char* line;
   const char* end;
-  int64_t step;  // bytes per group: one or two lines
+  int64_t step;    // bytes per group: one or two lines
+  bool long_rows;  // which would push the current one out of L1: into L2 only
   HWY_INLINE void Group() {
-    hwy::Prefetch(line);
-    if (step > 64) hwy::Prefetch(line + 64);
+    if (long_rows) {
+      __builtin_prefetch(line, 0, 2);
+      if (step > 64) __builtin_prefetch(line + 64, 0, 2);
+    } else {
+      hwy::Prefetch(line);
+      if (step > 64) hwy::Prefetch(line + 64);
+    }
     line += line < end ? step : 0;
   }
 };
@@ -219,10 +225,12 @@ struct NormRow {
 template <typename T>
 HWY_INLINE NextRow NextOf(const RowArgs& a, int64_t row, const T* x, int64_t distance = 1) {
   constexpr int64_t kStep = sizeof(T) == 4 ? 128 : 64;
-  if (a.ahead) return {a.ahead, a.ahead + a.ahead_bytes, kStep};
+  constexpr int64_t kLong = 16 << 10;  // half of the smallest L1 in use
+  const int64_t bytes = a.cols * static_cast<int64_t>(sizeof(T));
+  if (a.ahead) return {a.ahead, a.ahead + a.ahead_bytes, kStep, bytes > kLong};
   const bool has_next = a.prefetch_next && row + distance < a.rows;
   const char* line = reinterpret_cast<const char*>(has_next ? x + distance * a.x_stride : x);
-  return {line, has_next ? line + a.cols * static_cast<int64_t>(sizeof(T)) : line, kStep};
+  return {line, has_next ? line + bytes : line, kStep, bytes > kLong};
 }
 
 // 16 KiB of kept values: half of the smallest L1 in use.
@@ -267,11 +275,57 @@ void NormRows(const RowArgs& a) {
   for (; r < a.rows; ++r) NormSomeRows<Read, 1, T>(a, r);
 }
 
-// The largest number: a NaN may be passed over, as it makes the sum of exponentials NaN and with it the whole
-// row.
-struct NumberMaxReduction : MaxReduction {
-  static HWY_INLINE VF Step(DF, VF acc, VF x) { return hn::Max(x, acc); }
-};
+// The largest number of a row, and the least. A NaN may be passed over, as it makes the sum of exponentials
+// NaN and with it the whole row.
+template <typename T>
+HWY_INLINE float RowBounds(const T* x, size_t n, NextRow& next, float& least_out) {
+  const DF d;
+  VF most[4], least[4];
+#pragma GCC unroll 4
+  for (size_t k = 0; k < 4; ++k)
+    most[k] = hn::Set(d, -__builtin_inff()), least[k] = hn::Set(d, __builtin_inff());
+  size_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    next.Group();
+#pragma GCC unroll 4
+    for (size_t k = 0; k < 4; ++k) {
+      const VF v = Get(d, x + i + k * kLanes);
+      most[k] = hn::Max(v, most[k]), least[k] = hn::Min(v, least[k]);
+    }
+  }
+  for (; i + kLanes <= n; i += kLanes) {
+    const VF v = Get(d, x + i);
+    most[0] = hn::Max(v, most[0]), least[0] = hn::Min(v, least[0]);
+  }
+  if (i < n) {
+    const auto inside = hn::FirstN(d, n - i);
+    const VF v = GetTail(d, x + i, n - i);
+    most[1] = hn::Max(hn::IfThenElse(inside, v, most[1]), most[1]);
+    least[1] = hn::Min(hn::IfThenElse(inside, v, least[1]), least[1]);
+  }
+  const VF low = hn::Min(hn::Min(least[0], least[1]), hn::Min(least[2], least[3]));
+  const VF high = hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3]));
+  least_out = hn::GetLane(hn::MinOfLanes(d, low));
+  return hn::GetLane(hn::MaxOfLanes(d, high));
+}
+
+// The short way of ExpUsual, without its question: for a row where it is the answer everywhere.
+HWY_INLINE VF ExpNormal(DF d, VF x) {
+  VF t;
+  const VF r = ReduceLn2(d, x, kRoundMagic + 127.0f, t);
+  return hn::Mul(ExpReduced(d, r), hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(TagI<DF>(), t))));
+}
+// The sum of e^(x - m), which `to` gets.
+template <typename T>
+HWY_INLINE double KeepExps(const T* x, size_t n, VF m, bool normal, float* to, NextRow& next) {
+  const DF d;
+  if (normal) {
+    auto exps = MakeKeeper(x, to, next, [m](DF dd, VF v) HWY_ATTR { return ExpNormal(dd, hn::Sub(v, m)); });
+    return ReduceRow<SumReduction>(d, n, exps);
+  }
+  auto exps = MakeKeeper(x, to, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
+  return ReduceRow<SumReduction>(d, n, exps);
+}
 
 // The exponentials are kept in y and scaled there; in scratch where y is written past the caches or rounds.
 template <typename T, bool kLog>
@@ -284,18 +338,18 @@ void SoftmaxRows(const RowArgs& a) {
     float* exps_of_row = a.scratch;
     if constexpr (std::is_same_v<T, float>) exps_of_row = a.stream ? a.scratch : y;
     NextRow next = NextOf(a, r, x);
-    auto all = MakeReader(x, next, [](DF, VF v) HWY_ATTR { return v; });
-    const VF m = hn::Set(d, static_cast<float>(ReduceRow<NumberMaxReduction>(d, n, all)));
+    float least;
+    const float most = RowBounds(x, n, next, least);
+    const VF m = hn::Set(d, most);
     if constexpr (kLog) {
       auto exps = MakeReader(x, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
       const VF log_sum = Log(d, hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps))));
       WriteRow<false, false, false>(
           a, x, y, next, [m, log_sum](DF, VF v, VF, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
     } else {
-      auto exps =
-          MakeKeeper(x, exps_of_row, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
       const hn::CappedTag<float, 4> d4;  // divides in a quarter of the time
-      const auto sum = hn::Set(d4, static_cast<float>(ReduceRow<SumReduction>(d, n, exps)));
+      const bool normal = most - least < 87.0f;
+      const auto sum = hn::Set(d4, static_cast<float>(KeepExps(x, n, m, normal, exps_of_row, next)));
       const VF scale = hn::Set(d, hn::GetLane(hn::Div(hn::Set(d4, 1.0f), sum)));
       const auto scaled = [scale](DF, VF v, VF, VF) HWY_ATTR { return hn::Mul(v, scale); };
       constexpr bool kCares = std::is_same_v<T, BF16>;
