@@ -137,6 +137,8 @@ struct ConvArgs {
   float* y = nullptr;               // null with an NCHW y and a program that stores the result itself
   const float* residual = nullptr;  // blocked, in y's layout; may be y itself
   void* workspace = nullptr;
+  float* moments =
+      nullptr;  // room for MomentFloats (moments.h) of what is stored before the program; or null
   vector::Epilogue epilogue;
   bool affine = false;  // scale and shift of Post
   float scale = 1.0f, shift = -0.0f;

@@ -12,6 +12,7 @@
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
+#include "kernels/conv/moments.h"
 #include "kernels/conv/winograd.h"
 #include "vector/scratch_failures.h"
 
@@ -55,7 +56,7 @@ void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int6
   const ConvShape& s = plan.shape;
   const vector::Epilogue& e = args.epilogue;
   const bool convert = !s.y_blocked && args.y;
-  if ((!e.program && !convert) || row_end <= row_begin) return;
+  if ((!e.program && !convert && !args.moments) || row_end <= row_begin) return;
   const int64_t blocks = CeilDiv(s.oc, kC0), plane = s.out_plane();
   const int64_t first = row_begin * s.ow, pixels = (row_end - row_begin) * s.ow;
   std::array<vector::BlockArg, 16> few;  // most programs; longer chains take theirs from the heap
@@ -68,6 +69,8 @@ void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int6
   for (int64_t b = block_begin; b < block_end; ++b) {
     const float* block = y + ((n * blocks + b) * plane + first) * kC0;
     const int lanes = static_cast<int>(std::min<int64_t>(kC0, s.oc - b * kC0));
+    if (args.moments)
+      RowMoments(plan, block, row_end - row_begin, MomentsOf(plan, args.moments, n, b, row_begin));
     if (e.program) {
       block_args[0] = {const_cast<float*>(block), DType::kF32, kC0, 1};
       for (size_t i = 0; i < e.args.size(); ++i) block_args[1 + i] = e.args[i].At(n, b, first, 0);

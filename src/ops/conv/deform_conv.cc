@@ -2,11 +2,10 @@
 #include <limits>
 #include <utility>
 
-#include "base/int_math.h"
 #include "kernels/conv/deform.h"
 #include "op/pointwise.h"
 #include "ops/conv/conv_op.h"
-#include "vector/run.h"
+#include "ops/conv/floats.h"
 
 namespace opsnn::ops {
 namespace {
@@ -99,52 +98,25 @@ class DeformConvKernel : public op::Kernel {
       : call_(call), plan_(conv::PlanDeform(s, call.offset_groups)) {
     bytes_ = plan_.workspace_bytes;
     for (size_t i = 0; i < kInputs; ++i)
-      if (const TensorDesc* d = InputAt(c.inputs, i)) inputs_[i] = Operand(*d);
-    for (const TensorDesc& d : c.outputs) outputs_.push_back(Operand(d));
+      if (const TensorDesc* d = InputAt(c.inputs, i)) inputs_[i] = Floats(*d, &bytes_);
+    for (const TensorDesc& d : c.outputs) outputs_.emplace_back(d, &bytes_);
   }
   Status Run(const op::RunArgs& args) const override;
   size_t workspace_bytes() const override { return bytes_; }
   std::string variant() const override { return plan_.Describe(); }
 
  private:
-  // A tensor that is dense f32, or one that is copied to or from such a one in the workspace.
-  struct Bound {
-    bool given = false, direct = false;
-    TensorView view;
-    size_t offset = 0;
-  };
-  Bound Operand(const TensorDesc& d) {
-    Bound b{true, d.dtype == DType::kF32 && d.IsContiguous(), d.View(nullptr), bytes_};
-    constexpr size_t kLine = 64;
-    if (!b.direct) bytes_ = RoundUp(bytes_ + static_cast<size_t>(b.view.size()) * sizeof(float), kLine);
-    return b;
-  }
-  static TensorView Floats(const Bound& b, const op::RunArgs& args) {
-    return TensorView::Contiguous(static_cast<char*>(args.workspace) + b.offset, DType::kF32, b.view.dims);
-  }
-
   DeformCall call_;
   conv::DeformPlan plan_;
-  std::array<Bound, kInputs> inputs_;
-  std::vector<Bound> outputs_;
+  std::array<Floats, kInputs> inputs_;
+  std::vector<Floats> outputs_;
   size_t bytes_ = 0;
 };
 
 Status DeformConvKernel::Run(const op::RunArgs& args) const {
   std::array<const float*, kInputs> in{};
-  for (size_t i = 0; i < kInputs; ++i) {
-    const Bound& b = inputs_[i];
-    if (!b.given) continue;
-    if (b.direct) {
-      in[i] = static_cast<const float*>(args.inputs[i]);
-      continue;
-    }
-    TensorView from = b.view;
-    from.data = args.inputs[i];
-    const TensorView to = Floats(b, args);
-    vector::CopyConvert(from, to);
-    in[i] = static_cast<const float*>(to.data);
-  }
+  for (size_t i = 0; i < kInputs; ++i)
+    if (inputs_[i].given()) in[i] = inputs_[i].Read(args.inputs[i], args);
   conv::DeformArgs a;
   a.x = in[kX], a.w = in[kW], a.bias = in[kB], a.workspace = args.workspace;
   const int64_t plane = plan_.shape.out_plane(), part = call_.channels * plane;
@@ -157,16 +129,10 @@ Status DeformConvKernel::Run(const op::RunArgs& args) const {
   }
   if (in[kMask]) a.mask = {in[kMask], part, plane};
   std::array<float*, 2> out{};
-  for (size_t i = 0; i < outputs_.size(); ++i)
-    out[i] = static_cast<float*>(outputs_[i].direct ? args.outputs[i] : Floats(outputs_[i], args).data);
+  for (size_t i = 0; i < outputs_.size(); ++i) out[i] = outputs_[i].Write(args.outputs[i], args);
   a.y = out[0], a.columns = out[1];
   conv::RunDeform(plan_, a);
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (outputs_[i].direct) continue;
-    TensorView to = outputs_[i].view;
-    to.data = args.outputs[i];
-    vector::CopyConvert(Floats(outputs_[i], args), to);
-  }
+  for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].Finish(args.outputs[i], args);
   return OkStatus();
 }
 
