@@ -82,15 +82,31 @@ class Drawing {
 
   Operand Tensor(char kind, std::string_view dims) {
     Operand o;
-    o.output = (kind >= 'A' && kind <= 'Z') || kind == 'z';
+    o.output = (kind >= 'A' && kind <= 'Z') || kind == 'z' || kind == 'g';
     o.input = kind >= 'a';
     const char lower = static_cast<char>(kind | 0x20);
-    o.dtype = lower == 'f' ? DType::kF32 : lower == 'l' ? DType::kS64 : lower == 'q' ? DType::kBool : type_;
+    switch (lower) {
+      case 'f':
+      case 'g':
+        o.dtype = DType::kF32;
+        break;
+      case 'l':
+        o.dtype = DType::kS64;
+        break;
+      case 'k':
+        o.dtype = DType::kS32;
+        break;
+      case 'q':
+        o.dtype = DType::kBool;
+        break;
+      default:
+        o.dtype = type_;
+    }
     const size_t below = dims.find('<');
     o.dims = Sizes(dims.substr(0, below));
     double lo = row_.lo, hi = row_.hi;
     if (lower == 'q') lo = 0, hi = 1;
-    if (lower == 'l')
+    if (lower == 'l' || lower == 'k')
       lo = 0, hi = below == dims.npos ? 9 : static_cast<double>(Size(dims.substr(below + 1)) - 1);
     int64_t count = 1;
     for (const int64_t d : o.dims) count *= d;
@@ -98,7 +114,7 @@ class Drawing {
     if (o.output) o.want.assign(bytes, '\0');
     if (!o.input) return o;
     o.bytes.assign(bytes, '\0');
-    const bool whole = lower == 'l' || lower == 'q';
+    const bool whole = !IsFloat(o.dtype);
     for (int64_t i = 0; i < count; ++i) {
       const double v = whole
                            ? static_cast<double>(rng_.Int(static_cast<int64_t>(lo), static_cast<int64_t>(hi)))
@@ -127,15 +143,24 @@ class Drawing {
         a.kind = word[0] == 's' ? Argument::kScalar : Argument::kReal;
         a.real = std::strtod(std::string(rest).c_str(), nullptr);
         return a;
+      case 'b':
+        a.kind = Argument::kBools;
+        a.values = Sizes(rest);
+        return a;
+      case 'w':
+        a.kind = Argument::kText;
+        a.text = rest;
+        return a;
       case 't':
+      case 'T':
         a.kind = Argument::kList;
         for (const std::string_view dims : Split(rest, '+')) {
           a.values.push_back(static_cast<int64_t>(c.operands.size()));
-          c.operands.push_back(Tensor('x', dims));
+          c.operands.push_back(Tensor(word[0] == 't' ? 'x' : 'X', dims));
         }
         return a;
       default:
-        if (!std::strchr("xflqzXFLQ", word[0])) Bad(row_, word);
+        if (!std::strchr("xflkqzgXFLQ", word[0])) Bad(row_, word);
         a.kind = Argument::kTensor;
         a.values = {static_cast<int64_t>(c.operands.size())};
         c.operands.push_back(Tensor(word[0], rest));
@@ -185,6 +210,16 @@ Call::Call(const Case& c, const std::vector<void*>& addresses) : case_(c) {
         ints_.push_back(aclCreateIntArray(a.values.data(), a.values.size()));
         arg.p = ints_.back();
         break;
+      case Argument::kBools: {
+        bool values[8];
+        std::copy(a.values.begin(), a.values.end(), values);
+        bools_.push_back(aclCreateBoolArray(values, a.values.size()));
+        arg.p = bools_.back();
+        break;
+      }
+      case Argument::kText:
+        arg.p = a.text.c_str();
+        break;
       case Argument::kInt:
         arg.i = a.values[0];
         break;
@@ -203,6 +238,7 @@ Call::~Call() {
   for (aclTensor* t : tensors_) aclDestroyTensor(t);
   for (aclScalar* s : scalars_) aclDestroyScalar(s);
   for (aclIntArray* a : ints_) aclDestroyIntArray(a);
+  for (aclBoolArray* a : bools_) aclDestroyBoolArray(a);
 }
 
 int Call::Plan() {

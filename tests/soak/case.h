@@ -16,10 +16,10 @@ namespace opsnn::soak {
 // A function with the description of its arguments, one word each:
 //   x:a,2b  an input of the call's float type whose dims are the sizes a and twice b; a letter is one random
 //           size throughout the call, a number stands for itself, nothing behind the colon is a scalar tensor
-//   f: l: q:  the same in f32, s64 and bool; l:a<b holds numbers below the size b
-//   capital letters (X: F: L: Q:)  outputs; z:  an input that is the output as well
-//   i:3  an integer; i:a  a size; d:0.5  a number; s:1.5  an aclScalar; v:1,a  an aclIntArray
-//   t:a,b+a,b  an aclTensorList of inputs; n  null
+//   f: l: k: q:  the same in f32, s64, s32 and bool; l:a<b holds numbers below the size b
+//   capital letters (X: F: L: Q:)  outputs; z: g:  an input that is the output as well, of the call's type or
+//   f32 i:3  an integer; i:a  a size; d:0.5  a number; s:1.5  an aclScalar; v:1,a  an aclIntArray b:1,0  an
+//   aclBoolArray; w:mean  text; t:a,b+a,b  an aclTensorList of inputs, T: one of outputs; n  null
 struct Row {
   const char* api;
   const char* args;
@@ -39,8 +39,9 @@ struct Operand {
 };
 
 struct Argument {
-  enum Kind : uint8_t { kTensor, kList, kScalar, kInts, kInt, kReal, kNull } kind = kNull;
-  std::vector<int64_t> values;  // operands, integers
+  enum Kind : uint8_t { kTensor, kList, kScalar, kInts, kBools, kInt, kReal, kText, kNull } kind = kNull;
+  std::vector<int64_t> values;  // operands, integers, truth values
+  std::string text;
   double real = 0;
 };
 
@@ -73,6 +74,7 @@ class Call {
   std::vector<aclTensorList*> lists_;
   std::vector<aclScalar*> scalars_;
   std::vector<aclIntArray*> ints_;
+  std::vector<aclBoolArray*> bools_;
   std::vector<OpsnnArg> args_;
   uint64_t workspace_bytes_ = 0;
   aclOpExecutor* executor_ = nullptr;
