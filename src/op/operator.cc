@@ -1,10 +1,12 @@
 #include "op/operator.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/knobs.h"
 #include "op/attrs.h"
 #include "op/declaration.h"
+#include "op/empty_kernel.h"
 #include "tensor/limits.h"
 
 namespace opsnn::op {
@@ -90,6 +92,11 @@ Result<KernelPtr> Plan(const OpDef& def, const PlanContext& c) {
     return Errorf(Code::kInternal, "%s: the operator takes no fused tail", def.name.c_str());
   }
   auto kernel = def.plan(c);
+  // What has no elements takes no time, however large the other dims are.
+  const bool empty = !c.outputs.empty() && std::all_of(c.outputs.begin(), c.outputs.end(), [](const auto& y) {
+    return NumElements(y.dims) == 0;
+  });
+  if (kernel.ok() && empty) kernel = MakeEmptyKernel();
   if (VerboseHas("plan")) PrintPlan(def, c, kernel);
   return kernel;
 }

@@ -1,6 +1,7 @@
 // The generic kernel: a compiled program with views that were worked out when it was planned.
 #include <array>
 
+#include "op/empty_kernel.h"
 #include "op/pointwise.h"
 #include "vector/run.h"
 #include "vector/scratch_failures.h"
@@ -57,13 +58,6 @@ class ProgramKernel : public Kernel {
   std::string variant_;
 };
 
-// Nothing to compute: an output without elements.
-class EmptyKernel : public Kernel {
- public:
-  Status Run(const RunArgs&) const override { return OkStatus(); }
-  std::string variant() const override { return "empty"; }
-};
-
 }  // namespace
 
 Result<KernelPtr> MakeProgramKernel(const Program& program, const Dims& iteration,
@@ -80,7 +74,7 @@ Result<KernelPtr> MakeProgramKernel(const Program& program, const Dims& iteratio
   }
   bool all_empty = true;
   for (const KernelOperand& y : outputs) all_empty = all_empty && y.view.size() == 0;
-  if (all_empty) return KernelPtr(std::make_shared<EmptyKernel>());
+  if (all_empty) return MakeEmptyKernel();
   OPSNN_ASSIGN_OR_RETURN(auto compiled, vector::Compile(program));
   for (KernelOperand& x : inputs) x.view = BroadcastTo(x.view, iteration);
   return KernelPtr(std::make_shared<ProgramKernel>(std::move(compiled), std::move(inputs), std::move(outputs),

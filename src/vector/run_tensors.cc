@@ -287,6 +287,10 @@ TensorView Contiguous(const TensorView& v, AlignedBuffer& memory) {
   return TensorView::Contiguous(memory.data(), v.dtype, v.dims);
 }
 
+// Where rows without elements lie, whatever address the caller gave: passes look at the first element of a
+// row before they count.
+alignas(64) char g_empty_row[4 * 64] = {};
+
 void RunRows(const CompiledProgram& p, std::span<const TensorView> inputs,
              std::span<const TensorView> outputs, int row_rank) {
   const RowShape shape = RowShapeOf(p, inputs, outputs, row_rank);
@@ -303,6 +307,11 @@ void RunRows(const CompiledProgram& p, std::span<const TensorView> inputs,
   for (int a = 0; a < job.num_args; ++a) {
     const bool is_input = a < num_inputs;
     TensorView v = is_input ? inputs[a] : outputs[a - num_inputs];
+    if (NumElements(v.dims) == 0) {
+      job.args[a].data = g_empty_row;
+      std::fill_n(s.stride[a], shape.lead, 0);
+      continue;
+    }
     const bool per_row =
         is_input ? p.slots[a].per_row : p.program.slots[p.program.outputs[a - num_inputs]].per_row;
     if (!per_row && !RowStride(v, shape.rank, shape.lead, shape.dims, job.args[a].col_stride)) {

@@ -3,6 +3,7 @@
 // window takes and with which weight; gradients go through the operator that spreads them over the windows.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "capi/adapters/common.h"
 
@@ -16,12 +17,14 @@ struct AxisWindows {
   int64_t size = 0;
   std::vector<int64_t> begin, end;
   std::vector<double> divisor;
+  // The axis is that many equal pieces, and no window meets two of them.
+  int64_t pieces = 1;
 };
 
 constexpr size_t kBytesPerWindow = 2 * sizeof(int64_t) + sizeof(double);
 
 AxisWindows AdaptiveWindows(int64_t size, int64_t count) {
-  AxisWindows w{size, {}, {}, {}};
+  AxisWindows w{size, {}, {}, {}, std::max<int64_t>(1, std::gcd(size, count))};
   for (int64_t i = 0; i < count; ++i) {
     w.begin.push_back(i * size / count);
     w.end.push_back(((i + 1) * size + count - 1) / count);
@@ -59,16 +62,16 @@ AxisWindows SlidingWindows(const PoolArgs& p, size_t axis, int64_t size, int64_t
   return w;
 }
 
-// [windows, size], or transposed.
+// [windows, size] of one piece, or transposed.
 Result<Operand> MatrixOf(const Call& call, const AxisWindows& w, double factor, bool transposed) {
-  const auto count = static_cast<int64_t>(w.begin.size());
-  OPSNN_ASSIGN_OR_RETURN(
-      const auto m, NewConstant(call, DType::kF32, transposed ? Dims{w.size, count} : Dims{count, w.size}));
-  std::fill(m->as<float>(), m->as<float>() + count * w.size, 0.0F);
+  const int64_t count = static_cast<int64_t>(w.begin.size()) / w.pieces, size = w.size / w.pieces;
+  OPSNN_ASSIGN_OR_RETURN(const auto m,
+                         NewConstant(call, DType::kF32, transposed ? Dims{size, count} : Dims{count, size}));
+  std::fill(m->as<float>(), m->as<float>() + count * size, 0.0F);
   for (int64_t o = 0; o < count; ++o) {
     const auto value = static_cast<float>(factor / w.divisor[static_cast<size_t>(o)]);
     for (int64_t i = w.begin[static_cast<size_t>(o)]; i < w.end[static_cast<size_t>(o)]; ++i)
-      m->as<float>()[transposed ? i * count + o : o * w.size + i] = value;
+      m->as<float>()[transposed ? i * count + o : o * size + i] = value;
   }
   return Constant(m);
 }
@@ -91,6 +94,19 @@ void BindGradient(const Operand& dy, const Operand& dx, const std::vector<AxisWi
   out->attrs.Set("divisor", std::move(divisor));
 }
 
+// The axis as two: its pieces and what is in each.
+Operand InPieces(const Operand& o, int axis, int64_t pieces) {
+  if (pieces == 1) return o;
+  const Dims strides = StridesOf(o.desc);
+  Dims dims, steps;
+  for (int i = 0; i < o.desc.dims.rank(); ++i) {
+    const int64_t size = o.desc.dims[i] / (i == axis ? pieces : 1);
+    if (i == axis) dims.push_back(pieces), steps.push_back(strides[i] * size);
+    dims.push_back(size), steps.push_back(strides[i]);
+  }
+  return WithView(o, dims, steps);
+}
+
 // y = x through the matrices of the last axes, all in f32; the last product is stored in the type of y.
 Status BindAxes(const Call& call, const Operand& x, const Operand& y, const std::vector<AxisWindows>& windows,
                 double factor, bool gradient, OpCall* out) {
@@ -110,17 +126,20 @@ Status BindAxes(const Call& call, const Operand& x, const Operand& y, const std:
     Dims next = from.desc.dims;
     next[axis] = y.desc.dims[axis];
     const Operand to = last ? WithDType(y, DType::kF32) : out->Temp(DType::kF32, next);
+    const int64_t pieces = windows[static_cast<size_t>(a)].pieces;
+    const int along = pieces > 1 ? axis + 1 : axis;
     // [lead, axis, behind]: the dims in front stay, those behind become columns.
-    auto columns = [&](const Operand& o) {
+    auto columns = [&](const Operand& whole) {
+      const Operand o = InPieces(whole, axis, pieces);
       if (axis >= rank - 2) return o;
       Dims dims = o.desc.dims;
       int64_t behind = 1;
-      while (dims.rank() > axis + 1) behind *= dims.back(), dims.resize(dims.rank() - 1);
+      while (dims.rank() > along + 1) behind *= dims.back(), dims.resize(dims.rank() - 1);
       dims.push_back(behind);
       return Reshaped(o, dims);
     };
     if (right) {
-      calls.push_back(CallOf("MatMul", {from, m}, {to}));
+      calls.push_back(CallOf("MatMul", {InPieces(from, axis, pieces), m}, {InPieces(to, axis, pieces)}));
     } else {
       if (axis < rank - 2 && !from.desc.IsContiguous()) {
         const Operand dense = out->Temp(DType::kF32, from.desc.dims);

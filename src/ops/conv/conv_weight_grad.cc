@@ -1,4 +1,5 @@
 #include "kernels/conv/weight_grad.h"
+#include "op/empty_kernel.h"
 #include "op/pointwise.h"
 #include "ops/conv/conv_op.h"
 
@@ -69,6 +70,7 @@ Result<op::KernelPtr> PlanWeightGradient(const op::PlanContext& c) {
       return Errorf(Code::kNotImplemented, "%s: a strided operand; implemented: contiguous ones", kName);
     }
   }
+  if (NumElements(c.outputs[0].dims) == 0) return op::MakeEmptyKernel();
   OPSNN_ASSIGN_OR_RETURN(const conv::ConvShape s, ShapeOfCall(kName, false, c.inputs[0]->dims,
                                                               c.outputs[0].dims, op::AttrsOf(c.attrs)));
   return op::KernelPtr(std::make_shared<WeightGradKernel>(s));
