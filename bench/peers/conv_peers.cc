@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dnnl.hpp>
 #include <random>
 #include <string>
@@ -84,6 +85,16 @@ class Pair {
   void Theirs() {
     primitive_.execute(stream_, memories_);
     stream_.wait();
+  }
+  // What can be hoped for where a result is as large as its input and little is computed: a plain copy.
+  bool IsLikeCopy() const { return s_.groups > 1 && blocked_x_.bytes() == ours_.bytes(); }
+  void Copy() {
+    constexpr int64_t kPiece = 128 << 10;  // small enough for ordinary stores
+    const auto bytes = static_cast<int64_t>(ours_.bytes());
+    ParallelFor(CeilDiv(bytes, kPiece), [&](int64_t i, int) {
+      std::memcpy(ours_.as<char>() + i * kPiece, blocked_x_.as<char>() + i * kPiece,
+                  static_cast<size_t>(std::min(kPiece, bytes - i * kPiece)));
+    });
   }
   std::string variant() const { return plan_.Describe(); }
   double MultiplyAdds() const {
@@ -201,7 +212,8 @@ class Pair {
 
 // Turns of several calls, each begun with one that is not timed: the other side has left the caches, and its
 // threads may still be spinning, which the pause outlasts.
-void Turns(Pair& pair, int threads, double seconds, std::vector<double>* ours, std::vector<double>* theirs) {
+void Turns(Pair& pair, int threads, double seconds, std::vector<double>* ours, std::vector<double>* theirs,
+           std::vector<double>* copies) {
   constexpr int kLeastTurns = 7;
   constexpr double kTurn = 2e-3;
   const double t0 = Now();
@@ -218,6 +230,7 @@ void Turns(Pair& pair, int threads, double seconds, std::vector<double>* ours, s
   for (int i = 0; i < kLeastTurns || Now() - begin < seconds; ++i) {
     turn([&] { pair.Ours(); }, ours);
     turn([&] { pair.Theirs(); }, theirs);
+    if (pair.IsLikeCopy()) turn([&] { pair.Copy(); }, copies);
   }
 }
 
@@ -241,12 +254,17 @@ int Main(int argc, char** argv) {
         constexpr double kLeast = 1e-4;
         if (const double d = pair.Difference(); !(d < kLeast))
           std::printf("  they differ by %g of the largest\n", d);
-        std::vector<double> ours, theirs;
-        Turns(pair, threads, seconds, &ours, &theirs);
+        std::vector<double> ours, theirs, copies;
+        Turns(pair, threads, seconds, &ours, &theirs, &copies);
         const double a = Median(ours), b = Median(theirs);
         std::printf("%-30s N%lld %dT  opsnn %9.1f us %6.1f Gflop/s  oneDNN %9.1f us  ratio %.3f  %s\n",
                     l.name, static_cast<long long>(n), threads, a * 1e6, 2e-9 * pair.MultiplyAdds() / a,
                     b * 1e6, b / a, pair.variant().c_str());
+        if (!copies.empty()) {
+          const double copy = Median(copies);
+          std::printf("  a copy of the image %.1f us, oneDNN / copy %.3f, share of its speed %.2f\n",
+                      copy * 1e6, b / copy, copy / a);
+        }
         std::fflush(stdout);
         log_sum += std::log(b / a), worst = std::min(worst, b / a), ++points;
       }
