@@ -1,4 +1,4 @@
-// What both examples need: failing loudly, and tensors on the device.
+// What the examples need: failing loudly, and tensors on the device.
 #ifndef OPSNN_EXAMPLES_ACLNN_COMMON_H_
 #define OPSNN_EXAMPLES_ACLNN_COMMON_H_
 
