@@ -23,8 +23,8 @@ ByteRange TouchedBytes(const TensorView& v) {
   const auto base = reinterpret_cast<intptr_t>(v.data);
   const auto at = [base](int64_t offset) { return reinterpret_cast<const char*>(base + offset); };
   int64_t lo = 0, hi = 0;
+  if (std::find(v.dims.begin(), v.dims.end(), 0) != v.dims.end()) return {at(0), at(0)};
   for (int i = 0; i < v.rank(); ++i) {
-    if (v.dims[i] == 0) return {at(0), at(0)};
     const int64_t reach = (v.dims[i] - 1) * v.strides[i];
     (reach < 0 ? lo : hi) += reach;
   }

@@ -42,9 +42,10 @@ struct PoolArgs {
 
 int64_t PooledSize(const PoolArgs& p, size_t axis, int64_t size) {
   const int64_t k = p.kernel[axis], s = p.stride[axis], pad = p.pads[axis];
-  const int64_t room = size + 2 * pad - k;
+  // Rounding up, a window may reach out of the image by less than a stride; the only one as well.
+  const int64_t room = size + 2 * pad - k + (p.ceil ? s - 1 : 0);
   if (room < 0) return 0;
-  int64_t n = (room + (p.ceil ? s - 1 : 0)) / s + 1;
+  int64_t n = room / s + 1;
   if (p.ceil && (n - 1) * s >= size + pad) --n;  // the last window must begin inside
   return n;
 }

@@ -7,6 +7,7 @@
 #include "aclnnop/aclnn_adaptive_avg_pool3d.h"
 #include "aclnnop/aclnn_adaptive_max_pool2d.h"
 #include "aclnnop/aclnn_adaptive_max_pool3d.h"
+#include "aclnnop/aclnn_avgpool2d.h"
 #include "aclnnop/aclnn_avgpool2d_backward.h"
 #include "aclnnop/aclnn_avgpool3d.h"
 #include "aclnnop/aclnn_avgpool3d_backward.h"
@@ -111,6 +112,18 @@ TEST_F(Pools, AveragesAndTheirGradients) {
     EXPECT_EQ(Compare(dx.Get(), back, SumTolerances(back, t)), "") << Name(t) << axes;
     ExpectGuards({&x, &g, &y, &dx});
   }
+}
+
+// Rounding up, the only window may reach out of the image; gradients take what the forward makes.
+TEST_F(Pools, OneWindowLargerThanTheImage) {
+  ApiTensor x(DType::kF32, {2, 1, 2, 1}), y(DType::kF32, {2, 1, 1, 1}), dx(DType::kF32, {2, 1, 2, 1});
+  x.Set({1, 3, 5, 9});
+  ApiInts k({3, 1}), s({2, 3}), none({0, 0});
+  ASSERT_EQ(CALL(aclnnAvgPool2d, x, k, s, none, true, true, 0, 0, y), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(y.Get(), (std::vector<double>{2, 7}));
+  y.Set({4, 8});
+  ASSERT_EQ(CALL(aclnnAvgPool2dBackward, y, x, k, s, none, true, true, 0, 0, dx), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(dx.Get(), (std::vector<double>{2, 2, 4, 4}));
 }
 
 TEST_F(Pools, Adaptive) {

@@ -109,7 +109,9 @@ TEST_F(DeformableConv, Definition) {
       return tolerance;
     };
     EXPECT_EQ(Compare(y.Get(), want, rounding(want)), "") << Name(t);
-    if (has_columns) EXPECT_EQ(Compare(columns.Get(), sampled, rounding(sampled)), "") << Name(t);
+    if (has_columns) {
+      EXPECT_EQ(Compare(columns.Get(), sampled, rounding(sampled)), "") << Name(t);
+    }
     ExpectGuards({&x, &w, &offset, &bias, &y, &columns});
   }
 }
