@@ -38,10 +38,13 @@ double ConversionMicroseconds(const Contraction& c, int64_t elements) {
 // hardware prefetcher. The product asks for them ahead; from memory about 16 cycles a line were measured
 // beside what the bytes cost, where the pass of a split chain runs at the full rate.
 constexpr double kColdLineCycles = 16;
-constexpr int64_t kBlockColumns = 128;  // of a product's block: narrower results are read without gaps
+constexpr int64_t kBlockColumns = 128;        // of a product's block: narrower results are read without gaps
+constexpr int64_t kWideElements = 64 * 1024;  // of weights that stay in L2: blocks are as wide as the result
 
 double ShortRowsMicroseconds(const Contraction& c) {
-  if (c.e.full_operands == 0 || c.output_level != Level::kHbm || c.e.n <= kBlockColumns) return 0;
+  if (c.e.full_operands == 0 || c.output_level != Level::kHbm || c.e.n <= kBlockColumns ||
+      c.e.k <= kWideElements / c.e.n)
+    return 0;
   const double lines = static_cast<double>(c.operand_bytes) / std::max(1.0, c.p.line_bytes());
   return c.p.clock_mhz() > 0 ? lines * kColdLineCycles / c.cores / c.p.clock_mhz() : 0;
 }

@@ -5,6 +5,13 @@
 namespace opsnn::plan {
 namespace {
 
+// Memory so slow that what is read for stores alone, line by line, decides.
+DeviceProfile SlowMemoryHost() {
+  DeviceProfile p = TestHost();
+  p.Set(device::Field::k_hbm_rate, 2.5, "test"), p.Set(device::Field::k_hbm_total_rate, 4, "test");
+  return p;
+}
+
 // A thin product whose result leaves the caches: memory is all it waits for.
 ContractionEdge Thin(const Program& tail, int64_t m = 2048 + 40, int threads = 1) {
   ContractionEdge e = Gemm(m, 4096, 8, 1, tail, DType::kF32, threads);
@@ -24,7 +31,7 @@ void ExpectCovered(const Decision& d, int64_t m) {
 }
 
 TEST(Regions, ThinProductsBeyondTheCachesAreHybrid) {
-  const DeviceProfile p = TestHost();
+  const DeviceProfile p = SlowMemoryHost();
   const Program tail = AddRelu();
   const Decision d = JudgeContraction(Thin(tail), p, Knobs{});
   ASSERT_EQ(d.verdict, Verdict::kHybrid) << d.reason;
@@ -42,7 +49,7 @@ TEST(Regions, ThinProductsBeyondTheCachesAreHybrid) {
 }
 
 TEST(Regions, AreNotForOthers) {
-  const DeviceProfile p = TestHost();
+  const DeviceProfile p = SlowMemoryHost();
   const Program tail = AddRelu();
   const auto verdict = [&](const ContractionEdge& e, Knobs knobs = {}) {
     return JudgeContraction(e, p, knobs).verdict;
@@ -68,7 +75,7 @@ TEST(Regions, AreNotForOthers) {
 
 TEST(Regions, CachedDecisionsCountTheRowsOfTheCall) {
   ClearJudgeCache();
-  const DeviceProfile p = TestHost();
+  const DeviceProfile p = SlowMemoryHost();
   const Program tail = AddRelu();
   for (int64_t m : {2030, 2031, 2048}) {
     const auto d = CachedJudgeContraction(Thin(tail, m), p, Knobs{});

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "kernels/gemm/internal.h"
+#include "vector/compiled.h"
 #include "vector/scratch_failures.h"
 
 namespace opsnn::gemm {
@@ -40,6 +41,12 @@ void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float
   assert(e.args.size() < kMaxEpilogueArgs);
   args[0] = {c, DType::kF32, ldc, 1};
   for (size_t i = 0; i < e.args.size(); ++i) args[i + 1] = e.args[i].At(batch, 0, row, col);
+  // Whole rows without gaps are one long row.
+  bool one_run = !e.program->has_per_row;
+  for (size_t i = 0; i <= e.args.size(); ++i) {
+    one_run = one_run && args[i].row_stride == cols && args[i].col_stride == 1;
+  }
+  if (one_run) cols *= rows, rows = 1;
   vector::RunBlock(*e.program, rows, cols, args.data());
 }
 

@@ -14,8 +14,10 @@ namespace {
 // A task should be at least this large, so that claiming it costs nothing.
 constexpr int64_t kTaskWork = 1 << 18;
 // The block on which a program runs: about 64 x 128 floats, what stays in L1 between the tiles and the
-// program.
-constexpr int64_t kBlockRows = 64, kBlockCols = 128;
+// program. Behind wide tiles, which pass row by row anyhow, it is as wide as C or this: a program takes whole
+// rows of C for one long run, and few rows do not push each other out of L1 where their stride is a power of
+// two.
+constexpr int64_t kBlockRows = 64, kBlockCols = 128, kWideBlockCols = 1024, kWideBlockFloats = 6 * 1024;
 // Wide tiles read a block of B up to this size from L2, which A and C pass.
 constexpr int64_t kWideFloats = 64 * 1024;
 // Without a C of its own a tile is computed in scratch: at most this many columns, so that it stays in L2.
@@ -124,7 +126,7 @@ int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
   const int64_t nr = job.micro.nr, lanes = nr / 2;
   int64_t cols = left;
   if (job.wide && cols >= 2 * nr) {
-    if (block_pass) cols = std::min(cols, RoundUp(kBlockCols, 2 * nr));
+    if (block_pass) cols = std::min(cols, RoundUp(kWideBlockCols, 2 * nr));
     const int64_t rest = cols % (2 * nr);
     return rest > 2 * nr - lanes && job.path == Path::kPacked ? cols : cols - rest;
   }
@@ -190,7 +192,8 @@ Lines OperandLines(const Params& p, int64_t batch, int64_t row, int64_t col, int
 // row panels at a time.
 void RunColumns(const Params& p, const Tile& t, int64_t j, bool wide, bool program, BlockArgs& g) {
   const int64_t count = g.panels.count, highest = std::max<int64_t>(1, g.panels.Height(0));
-  const int64_t panels = program ? std::max<int64_t>(1, kBlockRows / highest) : count;
+  const int64_t rows_at_once = wide ? kWideBlockFloats / g.cols : kBlockRows;
+  const int64_t panels = program ? std::max<int64_t>(1, rows_at_once / highest) : count;
   for (g.p0 = 0; g.p0 < count; g.p0 = g.p1) {
     g.p1 = std::min(count, g.p0 + panels);
     const int64_t row = g.panels.Start(g.p0), rows = g.panels.Start(g.p1) - row;
