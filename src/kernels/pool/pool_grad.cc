@@ -21,6 +21,26 @@ float* RowMemory(int64_t floats) {
   return buffer.as<float>();
 }
 
+// Does window o cover [o * n, (o + 1) * n), whichever o? Then this is n, else 0.
+int64_t EvenWidth(const WindowAxis& axis) {
+  const int64_t n = axis.windows() > 0 ? axis.end[0] - axis.begin[0] : 0;
+  for (int64_t o = 0; o < axis.windows(); ++o) {
+    const auto at = static_cast<size_t>(o);
+    if (axis.begin[at] != o * n || axis.end[at] != (o + 1) * n) return 0;
+  }
+  return n;
+}
+
+// Each value kWidth times. A sum that begins with 0, as that of any windows: -0 becomes 0.
+template <int kWidth>
+void Spread(const float* values, const float* weights, int64_t n, float* to) {
+  for (int64_t o = 0; o < n; ++o) {
+    const float v = 0.0F + values[o] * weights[o];
+#pragma GCC unroll 4
+    for (int i = 0; i < kWidth; ++i) to[o * kWidth + i] = v;
+  }
+}
+
 template <typename Index>
 int64_t FirstOutside(const Index* positions, int64_t n, int64_t pixels) {
   Index low = 0, high = 0;  // a loop without exits is one of vectors
@@ -89,6 +109,7 @@ struct AveragePoolGrad::Plane {
 };
 
 AveragePoolGrad::AveragePoolGrad(std::array<WindowAxis, 3> axes) : axes_(std::move(axes)) {
+  even_ = EvenWidth(axes_[2]);
   for (size_t a = 0; a < 2; ++a) {
     const WindowAxis& axis = axes_[a];
     const auto size = static_cast<size_t>(axis.size);
@@ -121,8 +142,13 @@ void AveragePoolGrad::RunRow(const Plane& plane, int64_t depth, int64_t row) con
   }
   char* const to = plane.dx + (depth * tall.size + row) * wide.size * size;
   float* const out = plane.type == DType::kF32 ? reinterpret_cast<float*>(to) : plane.row;
-  std::fill(out, out + wide.size, 0.0F);
-  for (int64_t o = 0; o < windows; ++o) {
+  const bool even = even_ == 2 || even_ == 3;
+  const int64_t covered = even ? even_ * windows : 0;
+  if (even) {
+    (even_ == 2 ? Spread<2> : Spread<3>)(plane.sums, wide.weight.data(), windows, out);
+  }
+  std::fill(out + covered, out + wide.size, 0.0F);
+  for (int64_t o = 0; !even && o < windows; ++o) {
     const auto at = static_cast<size_t>(o);
     const float v = plane.sums[o] * wide.weight[at];
     for (int64_t i = wide.begin[at]; i < wide.end[at]; ++i) out[i] += v;

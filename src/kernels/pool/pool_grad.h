@@ -46,6 +46,7 @@ class AveragePoolGrad {
 
   std::array<WindowAxis, 3> axes_;
   std::array<std::vector<int64_t>, 2> first_, last_;  // windows [first, last) that cover a slice, a row
+  int64_t even_ = 0;  // where window o of a row covers [o * even, (o + 1) * even), else 0
 };
 
 }  // namespace opsnn::pool
