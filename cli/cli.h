@@ -26,9 +26,11 @@ struct Target {
   std::vector<std::string> inputs;  // NAME=FILE.npy
   std::map<std::string, std::string> operator_args;
   std::string dtype = "f32", epilogue;
-  std::string fusion, policy, passes_off;  // empty: what the knobs say
-  int threads = 0;                         // 0: not given
-  double peak_limit = -1;                  // below 0: not given
+  std::string fusion, policy, passes_off;          // empty: what the knobs say
+  int threads = 0;                                 // 0: not given
+  bool training = false, precision_first = false;  // what the planner assumes
+  int concurrent = 1;
+  double peak_limit = -1;  // below 0: not given
   uint64_t seed = 0;
 
   // Adds the positional and every option; `operators` allows operator targets.

@@ -185,6 +185,12 @@ void AddExplain(CLI::App& app, Run& run) {
                   "fuse, split, refuse or hybrid, for all edges or CHAIN=fuse for those whose chain holds "
                   "CHAIN; fails where an edge is decided otherwise")
       ->check(NotEmpty("fuse, split, refuse, hybrid or CHAIN=fuse"));
+  AddFlag(*cmd, "--training", target->training, "The backward pass follows: charge what it would lack");
+  AddFlag(*cmd, "--precision-first", target->precision_first,
+          "Weights are quantised and activations cheap: products and convolutions stay apart from them");
+  cmd->add_option("--concurrent", target->concurrent,
+                  "Operators that run at the same time and share the on-chip memories, 1 to 4096")
+      ->check(IntIn(1, 4096));
   AddFlag(*cmd, "--graph", *graph, "Print the optimised graph as well");
   AddFlag(*cmd, "--convolutions", *convolutions,
           "Instead of edges: the algorithm of every convolution on this host, and why not the others");

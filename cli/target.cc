@@ -113,6 +113,7 @@ Result<opsnn::Model> Target::Load(const char* fusion_override, bool plan_only) c
                                     : opsnn::Fusion::kAuto;
   }
   if (!policy.empty()) options.policy = policy == "exact" ? opsnn::Policy::kExact : opsnn::Policy::kExcess;
+  options.training = training, options.precision_first = precision_first, options.concurrent = concurrent;
   if (peak_limit >= 0) options.peak_limit = peak_limit;
   if (!passes_off.empty()) {
     auto off = ParseList(passes_off, "--passes-off", "names of graph passes");

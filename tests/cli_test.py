@@ -150,6 +150,21 @@ class Cli(unittest.TestCase):
         self.assertIn('no edge for "conv=fuse"', run(*large, "--expect", "conv=fuse", ok=False))
         self.assertIn("allowed: fuse, split", run(*large, "--expect", "maybe", ok=False))
 
+    def test_explain_of_half_types(self):
+        halves = ("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--dtype", "f16", "--profile", "910B1")
+        run(*halves, "--epilogue", "relu", "--expect", "fuse")
+        edges = json.loads(run(*halves, "--epilogue", "bias,gelu", "--expect", "fuse", "--json"))
+        self.assertEqual([e["chain"] for e in edges], ["matmul+add+gelu"])
+
+    def test_explain_with_assumptions(self):
+        gelu = ("explain", "matmul", "--m", "512", "--n", "512", "--k", "512", "--epilogue", "gelu", "--profile", "910B1", "--json")
+        alone = json.loads(run(*gelu))[0]
+        self.assertGreater(json.loads(run(*gelu, "--training"))[0]["fused_terms_us"]["kept for the backward pass"], 0)
+        self.assertIn("precision", json.loads(run(*gelu, "--precision-first"))[0]["reason"])
+        shared = json.loads(run(*gelu, "--concurrent", "4"))[0]
+        self.assertEqual(shared["retries"][0]["available"] * 4, alone["retries"][0]["available"])
+        self.assertIn("--concurrent", run(*gelu, "--concurrent", "0", ok=False))
+
     def test_explain_diff(self):
         args = ("explain", "matmul", "--m", "64", "--n", "64", "--k", "64", "--batch", "1024", "--epilogue", "relu", "--profile", "910B1")
         same = json.loads(run(*args, "--diff", "910_9392", "--json"))

@@ -39,6 +39,11 @@ struct ModelOptions {
   // Fusing may keep operands alive for longer: a form whose activations need more than this times what they
   // need unfused is planned with fewer fusions (from 16 MiB of activations on). 0: as much as it takes.
   double peak_limit = 1.5;
+  // What the planner assumes of products and convolutions: the backward pass follows; weights are quantised
+  // and activations cheap, so that precision comes first; operators that run at the same time and share the
+  // on-chip memories (1 to 4096).
+  bool training = false, precision_first = false;
+  int concurrent = 1;
 };
 
 struct ValueInfo {

@@ -21,6 +21,9 @@ struct MatmulEdge {
   DType dtype = DType::kF32;
   std::vector<std::string> epilogue;  // "bias", "add", "mul", or a unary stage such as "relu" and "gelu"
   int threads = 0;                    // 0: as many as are available; the host only
+  bool training = false;              // the backward pass follows: what it lacks is charged
+  bool precision_first = false;       // quantised weights with a cheap activation: the parts stay apart
+  int concurrent = 1;                 // operators that share the on-chip memories, 1 to 4096
 };
 // What the judge says for a device profile ("" = the profile knob), overrides included:
 // "910B1:l1_bytes=256K". Errors name the field, what it got and what is allowed.

@@ -23,6 +23,7 @@ graph::SessionOptions ToSession(const ModelOptions& o) {
   }
   if (o.policy) s.policy = *o.policy == Policy::kExact ? NumericsPolicy::kExact : NumericsPolicy::kExcess;
   s.peak_limit = o.peak_limit;
+  s.training = o.training, s.precision_first = o.precision_first, s.concurrent = o.concurrent;
   for (const std::string& p : o.passes_off) s.passes_off += (s.passes_off.empty() ? "" : ",") + p;
   return s;
 }

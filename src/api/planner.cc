@@ -76,6 +76,8 @@ Status CheckEdge(const MatmulEdge& e) {
                              static_cast<long long>(kMost));
     }
   }
+  if (e.concurrent < 1 || e.concurrent > 4096)
+    return InvalidArgument("matmul: concurrent is %d; allowed: 1 to 4096", e.concurrent);
   if (e.threads < 0) return InvalidArgument("matmul: threads is %d; allowed: 0 and up", e.threads);
   return OkStatus();
 }
@@ -105,6 +107,7 @@ Result<plan::Decision> JudgeMatmul(const MatmulEdge& edge, const std::string& pr
   e.full_operands = tail.full_operands;
   e.small_operand_bytes = tail.small_bytes;
   e.threads = edge.threads;
+  e.training = edge.training, e.precision_first = edge.precision_first, e.concurrent = edge.concurrent;
   return plan::JudgeContraction(e, p, knobs);
 }
 

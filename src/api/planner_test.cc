@@ -25,6 +25,19 @@ TEST(JudgeMatmul, DecidesByDevice) {
   EXPECT_EQ(Verdict::kSplit, verdict(large, "910B1:ub_bytes=256"));
 }
 
+TEST(JudgeMatmul, Assumptions) {
+  MatmulEdge e{.m = 512, .n = 512, .k = 512, .epilogue = {"gelu"}};
+  const auto alone = *JudgeMatmul(e, "910B1");
+  e.training = true;
+  EXPECT_LT(JudgeMatmul(e, "910B1")->benefit_us, alone.benefit_us);
+  e.training = false, e.precision_first = true;
+  EXPECT_EQ(Verdict::kSplit, JudgeMatmul(e, "910B1")->verdict);
+  e.precision_first = false, e.concurrent = 4;
+  EXPECT_EQ(alone.retries.at(0).available, 4 * JudgeMatmul(e, "910B1")->retries.at(0).available);
+  e.concurrent = 0;
+  EXPECT_NE(std::string::npos, JudgeMatmul(e, "910B1").status().message().find("allowed: 1 to 4096"));
+}
+
 TEST(JudgeMatmul, ErrorsNameWhatIsWrong) {
   const auto message = [](const MatmulEdge& e, const char* profile) {
     return std::string(JudgeMatmul(e, profile).status().message());

@@ -30,6 +30,8 @@ struct PassContext {
   const device::DeviceProfile* profile = nullptr;  // for the judge; null while loading
   op::PackCache* packs = nullptr;                  // where constants converted to a layout are kept
   bool record = true;  // leave a decision per edge in the graph; planning for a run wants the verdicts alone
+  bool training = false, precision_first = false;  // see SessionOptions
+  int concurrent = 1;
   int matches = 0, effects = 0;  // of the pass that runs
 };
 

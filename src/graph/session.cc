@@ -105,6 +105,8 @@ Result<std::unique_ptr<Session>> Session::Create(Graph imported, SessionOptions 
 
 Status Session::Load() {
   OPSNN_RETURN_IF_ERROR(CheckPassNames(options_.passes_off));
+  if (options_.concurrent < 1 || options_.concurrent > 4096)
+    return InvalidArgument("concurrent is %d; allowed: 1 to 4096", options_.concurrent);
   loaded_ = imported_;
   PassContext c;
   c.fusion = options_.fusion;
@@ -207,6 +209,8 @@ Result<Graph> Session::Pass(Graph g, const device::DeviceProfile& profile, bool 
   c.profile = &profile;
   c.packs = packs_.get();
   c.record = record;
+  c.training = options_.training, c.precision_first = options_.precision_first;
+  c.concurrent = options_.concurrent;
   OPSNN_RETURN_IF_ERROR(RunPasses(PreparePasses(), options_.passes_off + "," + off, g, c, stats));
   if (!record) g.decisions = {};
   return g;

@@ -48,6 +48,9 @@ struct SessionOptions {
   // Fusing may keep operands alive for longer. A form whose activations need more than this times what they
   // need unfused is planned with fewer fusions; 0: as much as it takes.
   double peak_limit = 1.5;
+  // What the judge assumes of products and convolutions: ContractionEdge's fields of the same names.
+  bool training = false, precision_first = false;
+  int concurrent = 1;
 };
 
 // A contiguous tensor of the caller's; read during the run only.

@@ -94,6 +94,31 @@ bool JoinsRows(const op::OpDef& op) {
   return &op == Known().Softmax || &op == Known().LayerNormalization || &op == Known().RMSNormalization;
 }
 
+// Why no kernel of a product or convolution does what `user` does; null where one might.
+const char* NeverBehind(const Graph& g, NodeId seed, const Node& user) {
+  const Node& producer = g.nodes[seed];
+  if (!producer.op->takes_tail || !user.op->declaration || user.outputs.empty() ||
+      user.outputs[0] == kNoValue)
+    return nullptr;
+  const std::string_view family = user.op->declaration->family;
+  const bool conv = producer.op->layout == op::LayoutRule::kPrefers;
+  if (family == "pooling")
+    return "no kernel keeps the rows of a pool window: a block holds pixels of one row of the result";
+  if (user.op == Known().Dropout || family == "random")
+    return "no kernel draws random numbers or stores a mask beside its result";
+  if (family == "quant" || user.op == Known().Cast) {
+    const DType to = g.values[user.outputs[0]].desc.dtype;
+    if (!IsFloat(to)) return "the result is stored as integers: kernels of f32 sums store f32, f16 and bf16";
+  }
+  if (conv && user.op == Known().Conv) {
+    const op::TensorDesc &x = g.values[producer.inputs[0]].desc, &w = g.values[user.inputs[1]].desc;
+    const bool pointwise = NumElements(w.dims) == w.dims[0] * w.dims[1];
+    if (pointwise && producer.attrs.Int("group", 1) == x.dims[1] && x.dims[1] > 1)
+      return "no kernel keeps all channels of a depthwise block for the pointwise convolution behind it";
+  }
+  return nullptr;
+}
+
 bool Contains(const std::vector<NodeId>& list, NodeId n) {
   return std::find(list.begin(), list.end(), n) != list.end();
 }
@@ -130,8 +155,10 @@ Edge ForAnyThreadCount(Edge e) {
   return e;
 }
 
-bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
-  const auto d = plan::CachedJudgeContraction(ForAnyThreadCount(e), *c.profile, GetKnobs());
+bool Judge(Graph& g, const PassContext& c, plan::ContractionEdge e) {
+  e = ForAnyThreadCount(std::move(e));
+  e.training = c.training, e.precision_first = c.precision_first, e.concurrent = c.concurrent;
+  const auto d = plan::CachedJudgeContraction(e, *c.profile, GetKnobs());
   if (!c.record) return FinishSilently(g, c, *d);
   Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
@@ -200,6 +227,8 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodePrograms& programs, N
     if (ReducesRows(*user.op)) {
       Refuse(g, c, chain, n, dtype,
              g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");
+    } else if (const char* never = NeverBehind(g, seed, user)) {
+      Refuse(g, c, chain, n, dtype, never);
     } else if (programs.Fusable(n) && user.op->op_class == op::OpClass::kVector) {
       std::string reason;
       if (r.IsOutput(v)) {
@@ -211,8 +240,7 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodePrograms& programs, N
         reason = "the operands broadcast to " + ToString(r.desc(user.outputs[0]).dims) +
                  ", more than the intermediate's " + ToString(r.desc(v).dims);
       } else {
-        reason =
-            "an operand varies along rows or columns only, or has a dtype that the epilogue does not take";
+        reason = "an operand varies along rows or columns only, or is of a type that no f32 kernel loads";
       }
       Refuse(g, c, chain, n, dtype, std::move(reason));
     }

@@ -22,7 +22,7 @@ std::string ShapeText(const Graph& g, NodeId n);
 
 // Asks the judge; under FusionMode::kForce the verdict becomes "fuse" and says so. Sets where and shape, and
 // appends the decision to the graph.
-bool Judge(Graph& g, const PassContext& c, const plan::ContractionEdge& e);
+bool Judge(Graph& g, const PassContext& c, plan::ContractionEdge e);
 bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e);
 bool JudgeRows(Graph& g, const PassContext& c, const plan::ContractionEdge& e);  // a row reduction behind
 // Softmax or a norm behind a product of one matrix, which the row_chain pass decides about.

@@ -34,6 +34,7 @@ class Fuser {
       const Node& node = g_.nodes[n];
       if (node.dead || node.tail || !node.op->takes_tail || node.outputs.size() != 1) continue;
       if (NumElements(r_.desc(node.outputs[0]).dims) == 0) continue;
+      RefuseDequantised(n);
       if (ComputesInF32(r_.desc(node.outputs[0]).dtype)) {
         Try(n);
       } else {
@@ -64,6 +65,16 @@ class Fuser {
     // The kernel hands its tail the f32 sums; under the exact policy the chain sees what would be stored.
     if (c_.policy == NumericsPolicy::kExact) b.RoundAsStored(product);
     return b;
+  }
+
+  // What a product could convert while it loads or packs.
+  void RefuseDequantised(NodeId n) {
+    for (size_t i = 0; i < 2; ++i) {
+      const NodeId p = r_.Producer(g_.nodes[n].inputs[i], Known().DequantizeLinear);
+      if (p < 0) continue;
+      Refuse(g_, c_, ChainName(g_, p, {n}), n, r_.desc(g_.nodes[n].inputs[i]).dtype,
+             "no kernel scales integers while it packs them: products load f32, f16 and bf16");
+    }
   }
 
   // The kernels of f64 and of integers finish the whole result before a program can run on it.

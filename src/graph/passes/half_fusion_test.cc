@@ -143,5 +143,60 @@ TEST(CastFusion, ConvolutionsStoreHalves) {
   EXPECT_EQ(o.Count("Cast"), 0);
 }
 
+// ---- what no kernel does is recorded, with why
+
+TEST(RecordedRefusals, PoolsAndPointwiseBehindConvolutions) {
+  GraphMaker m;
+  const ValueId x = m.In("x", {1, 16, 12, 12});
+  const auto conv = [&](ValueId v, int64_t k, int64_t groups) {
+    return m.Op("Conv", {v, m.Random({16, 16 / groups, k, k})},
+                {{"pads", std::vector<int64_t>(4, k / 2)}, {"group", groups}});
+  };
+  m.Out(m.Op("MaxPool", {m.Op("Relu", {conv(x, 3, 1)})}, {{"kernel_shape", std::vector<int64_t>{2, 2}}}));
+  m.Out(conv(m.Op("Relu", {conv(x, 3, 16)}), 1, 1));
+  const Outcome o = RunGraph(m, Mode(FusionMode::kForce));
+  EXPECT_TRUE(Decided(o, "conv+maxpool", plan::Verdict::kRefuse, "rows of a pool window"));
+  EXPECT_TRUE(Decided(o, "conv+conv", plan::Verdict::kRefuse, "depthwise block"));
+}
+
+TEST(RecordedRefusals, IntegersAndMasksAroundProducts) {
+  GraphMaker m;
+  const ValueId q = m.In("q", {9, 8}, DType::kS8), scale = m.Scalar(0.25f);
+  const ValueId y = m.Op("MatMul", {m.Op("DequantizeLinear", {q, scale}), m.Random({8, 7})});
+  m.Out(m.Op("QuantizeLinear", {m.Op("Relu", {y}), scale}));
+  const ValueId z = m.Op("MatMul", {m.In("z", {9, 8}), m.Random({8, 7})});
+  m.Out(m.Op("Cast", {z}, {{"to", int64_t{6}}}));
+  const ValueId v = m.Op("MatMul", {m.In("v", {9, 8}), m.Random({8, 7})});
+  const ValueId dropped = m.Op("Dropout", {v}, {}, 2);
+  m.Out(dropped);
+  m.Out(dropped + 1);
+  const Outcome o = RunGraph(m, Mode(FusionMode::kForce));
+  EXPECT_TRUE(Decided(o, "dequantizelinear+matmul", plan::Verdict::kRefuse, "scales integers"));
+  EXPECT_TRUE(Decided(o, "matmul+quantizelinear", plan::Verdict::kRefuse, "stored as integers"));
+  EXPECT_TRUE(Decided(o, "matmul+cast", plan::Verdict::kRefuse, "stored as integers"));
+  EXPECT_TRUE(Decided(o, "matmul+dropout", plan::Verdict::kRefuse, "mask"));
+}
+
+TEST(Assumptions, ReachTheJudge) {
+  GraphMaker m;
+  m.Out(m.Op("Gelu", {m.Op("MatMul", {m.In("x", {64, 64}), m.Random({64, 64})})}));
+  SessionOptions o = Mode(FusionMode::kAuto);
+  o.training = true;
+  const Outcome training = RunGraph(m, o);
+  const auto& terms = training.decisions.at(0).fused_terms;
+  EXPECT_TRUE(std::any_of(terms.begin(), terms.end(), [](const plan::CostTerm& t) {
+    return t.name == "kept for the backward pass" && t.us > 0;
+  }));
+  o.training = false, o.precision_first = true;
+  EXPECT_TRUE(Decided(RunGraph(m, o), "matmul+gelu", plan::Verdict::kSplit, "precision comes first"));
+  o.precision_first = false, o.concurrent = 4;
+  const auto alone = RunGraph(m, Mode(FusionMode::kAuto)).decisions.at(0);
+  const auto shared = RunGraph(m, o).decisions.at(0);
+  ASSERT_FALSE(alone.retries.empty() || shared.retries.empty());
+  EXPECT_EQ(shared.retries[0].available, alone.retries[0].available / 4);
+  o.concurrent = 0;
+  EXPECT_NE(Session::Create(m.graph(), o).status().message().find("allowed: 1 to 4096"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace opsnn::graph
