@@ -42,7 +42,8 @@ OPS_NN_API int get_ub_capacity(void);
 OPS_NN_API void *alloc_device(size_t bytes);
 OPS_NN_API void free_device(void *ptr);
 
-/* c = relu(a * b), in one pass when args.fuse_enable is not 0. Tiles that are not legal on the host are
+/* c = relu(a * b). Where args.fuse_enable is not 0, in one pass if the planner finds that faster on this host
+ * and OPSNN_FUSION is not off; the result is the same. Tiles that are not legal on the host are
  * planned anew; the log (OPSNN_LOG=info) says so, and OPSNN_STRICT=1 makes it an error. */
 OPS_NN_API int ops_nn_fused_matmul_relu(const float *a, const float *b, float *c, int m, int n, int k,
                                         TilingArgs args);

@@ -10,6 +10,7 @@
 #include "base/caught.h"
 #include "base/knobs.h"
 #include "base/log.h"
+#include "capi/judge_tail.h"
 #include "device/profile.h"
 #include "op/operator.h"
 #include "plan/plan_cache.h"
@@ -93,13 +94,23 @@ struct Key {
   friend bool operator==(const Key& a, const Key& b) { return std::memcmp(a.w, b.w, sizeof(a.w)) == 0; }
 };
 struct Planned {
-  op::KernelPtr kernel;
+  op::KernelPtr kernel, then;  // then: relu on the product where it runs apart; else null
 };
 
 op::TensorDesc Matrix(int64_t rows, int64_t cols) {
   op::TensorDesc d;
   d.dims = {rows, cols};
   return d;
+}
+
+bool JudgedFused(int m, int n, int k) {
+  ProgramBuilder relu;
+  relu.Output(relu.Unary(StageOp::kRelu, relu.Input()));
+  const Program tail = std::move(relu).Build();
+  plan::ContractionEdge e;
+  e.m = m, e.n = n, e.k = k;
+  e.tail = &tail;
+  return plan::Fuses(*JudgeProduct("ops_nn_fused_matmul_relu", e));
 }
 
 Result<op::KernelPtr> MakeKernel(Kind kind, int m, int n, int k) {
@@ -130,20 +141,25 @@ Status Run(Kind kind, const float* a, const float* b, float* c, int m, int n, in
   static auto* cache = new plan::PlanCache<Key, Planned>;
   constexpr int64_t kBytesPerPlan = 4096;
   if (m == 0 || n == 0) return OkStatus();
-  const Key key{{static_cast<uint64_t>(kind), static_cast<uint64_t>(m), static_cast<uint64_t>(n),
-                 static_cast<uint64_t>(k)}};
+  const Key key{{static_cast<uint64_t>(kind) | static_cast<uint64_t>(GetKnobs().fusion) << 8,
+                 static_cast<uint64_t>(m), static_cast<uint64_t>(n), static_cast<uint64_t>(k)}};
   std::shared_ptr<const Planned> planned = cache->Find(key);
   if (!planned) {
-    OPSNN_ASSIGN_OR_RETURN(op::KernelPtr kernel, MakeKernel(kind, m, n, k));
-    planned = cache->Insert(key, std::make_shared<Planned>(Planned{std::move(kernel)}), kBytesPerPlan,
+    Planned made;
+    const bool apart = kind == Kind::kMatmulRelu && !JudgedFused(m, n, k);
+    OPSNN_ASSIGN_OR_RETURN(made.kernel, MakeKernel(apart ? Kind::kMatmul : kind, m, n, k));
+    if (apart) {
+      OPSNN_ASSIGN_OR_RETURN(made.then, MakeKernel(Kind::kRelu, m, n, 0));
+    }
+    planned = cache->Insert(key, std::make_shared<Planned>(std::move(made)), kBytesPerPlan,
                             GetKnobs().plan_cache_bytes);
   }
-  const op::Kernel& kernel = *planned->kernel;
+  size_t bytes = planned->kernel->workspace_bytes();
+  if (planned->then) bytes = std::max(bytes, planned->then->workspace_bytes());
   AlignedBuffer workspace;
-  if (kernel.workspace_bytes()) {
-    workspace = AlignedBuffer(kernel.workspace_bytes());
-    if (!workspace)
-      return Errorf(Code::kRuntime, "cannot allocate %zu bytes of workspace", kernel.workspace_bytes());
+  if (bytes) {
+    workspace = AlignedBuffer(bytes);
+    if (!workspace) return Errorf(Code::kRuntime, "cannot allocate %zu bytes of workspace", bytes);
   }
   void* inputs[] = {const_cast<float*>(a), const_cast<float*>(b)};
   void* outputs[] = {c};
@@ -151,7 +167,10 @@ Status Run(Kind kind, const float* a, const float* b, float* c, int m, int n, in
   args.inputs = inputs;
   args.outputs = outputs;
   args.workspace = workspace.data();
-  return kernel.Run(args);
+  OPSNN_RETURN_IF_ERROR(planned->kernel->Run(args));
+  if (!planned->then) return OkStatus();
+  inputs[0] = c;
+  return planned->then->Run(args);
 }
 
 Status Matmul(Kind kind, const float* a, const float* b, float* c, int m, int n, int k) {

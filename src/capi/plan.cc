@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/int_math.h"
+#include "capi/judge_tail.h"
 #include "op/pointwise.h"
 
 namespace opsnn::capi {
@@ -48,6 +49,7 @@ class Builder {
     const OpsnnFunction& f = call_.function();
     OPSNN_RETURN_IF_ERROR(f.adapter ? f.adapter(call_, whole_) : BindFromDeclaration(call_, whole_));
     if (!whole_.op) whole_.op = f.op;
+    OPSNN_RETURN_IF_ERROR(JudgeTail(f.api, &whole_));
     std::vector<OpCall*> calls;
     for (OpCall& c : whole_.first) calls.push_back(&c);
     calls.push_back(&whole_);

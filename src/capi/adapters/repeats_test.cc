@@ -1,6 +1,7 @@
 // Repeats counted by a tensor, masked copies, rows held to a norm, and products with something behind.
 #include <cmath>
 
+#include "aclnnop/aclnn_addmm.h"
 #include "aclnnop/aclnn_addmv.h"
 #include "aclnnop/aclnn_einsum.h"
 #include "aclnnop/aclnn_embedding_renorm.h"
@@ -11,6 +12,7 @@
 #include "aclnnop/aclnn_repeat_interleave.h"
 #include "aclnnop/aclnn_repeat_interleave_grad.h"
 #include "aclnnop/aclnn_transpose_batch_mat_mul.h"
+#include "base/knobs.h"
 #include "capi/aclnn_tester.h"
 
 namespace opsnn::capi {
@@ -192,6 +194,42 @@ TEST_F(Repeats, ProductsWithSomethingBehind) {
     EXPECT_EQ(Compare(z.Get(), sums, Tolerances(sums, t)), "");
     ExpectGuards({&a, &b, &y, &z});
   }
+}
+
+// Fused and apart give the same bits, in place too, and the verdict can be read.
+TEST_F(Repeats, DirectCallsAskTheJudge) {
+  const std::string fusion = GetKnobs().fusion == FusionMode::kOff ? "off" : "auto";
+  for (int round = 0; round < 12; ++round) {
+    const DType t = kFloats[round % 3];
+    const int64_t m = rng_.Int(1, 40), k = rng_.Int(1, 40), n = rng_.Int(2, 40);
+    RandomTensor a(t, {m, k}, rng_, false, 1), b(t, {k, n}, rng_, round % 4 == 1, 1), bias(t, {n}, rng_);
+    const RandomTensor self(t, {m, n}, rng_);
+    ApiScalar alpha(0.5F), beta(2.0F);
+    std::vector<std::vector<double>> results;
+    for (const char* mode : {"off", "force", "auto"}) {
+      ASSERT_TRUE(SetKnob("fusion", mode).ok());
+      ASSERT_TRUE(SetKnob("verbose", "plan").ok());
+      ApiTensor y(t, {m, n}, &rng_, round % 3 == 2), z(t, {m, n}, &rng_, false);
+      ::testing::internal::CaptureStderr();
+      const auto status = CALL(aclnnFusedMatmul, a, b, bias, nullptr, "relu", int8_t{0}, y);
+      const auto addmm = CALL(aclnnAddmm, self, a, b, alpha, beta, z, int8_t{0});
+      const std::string said = ::testing::internal::GetCapturedStderr();
+      ASSERT_EQ(status, 0) << aclGetRecentErrMsg();
+      ASSERT_EQ(addmm, 0) << aclGetRecentErrMsg();
+      results.push_back(y.Get());
+      for (double v : z.Get()) results.back().push_back(v);
+      EXPECT_NE(said.find("judge: aclnnFusedMatmul matmul+add+relu"), std::string::npos) << said;
+      const char* reason = std::string(mode) == "off" ? "fusion is switched off" : ": ";
+      EXPECT_NE(said.find(reason), std::string::npos) << said;
+      EXPECT_EQ(said.find("fused program") != std::string::npos, said.find(": split, ") != std::string::npos);
+      EXPECT_TRUE(std::string(mode) != "force" || said.find(": split, ") == std::string::npos);
+      ExpectGuards({&a, &b, &y, &z});
+    }
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+  }
+  ASSERT_TRUE(SetKnob("verbose", "").ok());
+  ASSERT_TRUE(SetKnob("fusion", fusion).ok());
 }
 
 TEST_F(Repeats, TransposedBatchesAndEinsum) {
