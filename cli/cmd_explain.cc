@@ -136,7 +136,10 @@ Json MemoryJson(const opsnn::RunStats& s) {
   return {{"arena_bytes", s.peak_bytes},
           {"live_peak_bytes", s.live_peak_bytes},
           {"io_bytes", s.io_bytes},
+          {"constant_bytes", s.constant_bytes},
           {"weight_bytes", s.weight_bytes},
+          {"plan_bytes", s.plan_bytes},
+          {"total_bytes", s.total_bytes},
           {"views", s.views},
           {"in_place", s.in_place},
           {"strategy", s.memory_strategy},
@@ -149,6 +152,9 @@ void PrintMemory(const opsnn::RunStats& s) {
   constexpr int kBar = 40;
   std::printf("memory: arena %.2f MiB by %s; %.2f MiB live at the peak; inputs and outputs %.2f MiB\n",
               MiB(s.peak_bytes), s.memory_strategy.c_str(), MiB(s.live_peak_bytes), MiB(s.io_bytes));
+  std::printf(
+      "  beside them: weights as read and folded %.2f MiB, packed %.2f, plans %.2f; together %.2f MiB\n",
+      MiB(s.constant_bytes), MiB(s.weight_bytes), MiB(s.plan_bytes), MiB(s.total_bytes));
   std::printf(
       "  without memory of their own: %d views, %d results computed in place; %d nodes of the model, %zu "
       "steps\n",

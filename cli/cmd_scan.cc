@@ -28,6 +28,7 @@ struct Point {
   std::vector<int64_t> sizes;  // by axis
   double first_ms = 0, next_ms = 0, load_ms = 0;
   int64_t planned_bytes = 0, resident_bytes = 0;
+  int64_t total_bytes = 0;  // planned for everything that the model holds
 };
 
 constexpr int64_t kMostSizes = 10000;
@@ -94,6 +95,7 @@ Status MeasurePoint(opsnn::Model& model, const opsnn::Feeds& feeds, int runs, Po
   auto plan = model.Plan(shapes, feeds);
   if (!plan.ok()) return plan.status();
   p->planned_bytes = plan->peak_bytes;
+  p->total_bytes = plan->total_bytes;
   return opsnn::OkStatus();
 }
 
@@ -154,7 +156,9 @@ Status Draw(const std::string& file, const std::string& title, const std::vector
   return svg.Write(file);
 }
 
-void Print(const std::vector<Axis>& axes, const std::vector<Point>& points, const ScanOptions& o) {
+// `before`: resident without the model, which is the program and its libraries.
+void Print(const std::vector<Axis>& axes, const std::vector<Point>& points, const ScanOptions& o,
+           int64_t before) {
   std::vector<double> ratios, cold;
   int64_t planned = 0;
   for (const Axis& a : axes) std::printf("%12.12s ", a.Name().c_str());
@@ -177,6 +181,17 @@ void Print(const std::vector<Axis>& axes, const std::vector<Point>& points, cons
       "\nplanned peak %.2f MiB, resident %.2f MiB after the first size, %.2f after half, %.2f at the end\n",
       planned / 1048576.0, points.front().resident_bytes / 1048576.0,
       points[points.size() / 2].resident_bytes / 1048576.0, points.back().resident_bytes / 1048576.0);
+  int64_t total = 0, resident = 0;
+  for (const Point& p : points) {
+    total = std::max(total, p.total_bytes);
+    resident = std::max(resident, p.resident_bytes - before);
+  }
+  std::printf(
+      "weights, plans, activations, inputs and outputs planned together: %.2f MiB; at most %.2f MiB came to "
+      "the "
+      "%.2f that were resident without the model (%.2f times)\n",
+      total / 1048576.0, resident / 1048576.0, before / 1048576.0,
+      static_cast<double>(resident) / static_cast<double>(total));
 }
 
 Json ToJson(const std::vector<Axis>& axes, const std::vector<Point>& points) {
@@ -189,12 +204,14 @@ Json ToJson(const std::vector<Axis>& axes, const std::vector<Point>& points) {
                     {"next_ms", p.next_ms},
                     {"load_ms", p.load_ms},
                     {"planned_bytes", p.planned_bytes},
+                    {"total_bytes", p.total_bytes},
                     {"resident_bytes", p.resident_bytes}});
   }
   return {{"threads", opsnn::GetSystemInfo().threads}, {"points", list}};
 }
 
 Status Scan(const Target& target, const ScanOptions& o) {
+  const int64_t before = ResidentBytes();
   auto model = target.Load();
   if (!model.ok()) return model.status();
   opsnn::Shapes shapes;
@@ -233,7 +250,7 @@ Status Scan(const Target& target, const ScanOptions& o) {
   if (o.json)
     PrintJson(ToJson(axes, *points));
   else
-    Print(axes, *points, o);
+    Print(axes, *points, o, before);
   return opsnn::OkStatus();
 }
 

@@ -65,10 +65,12 @@ struct NodeTime {
 };
 
 struct RunStats {
-  std::vector<NodeTime> nodes;            // filled by RunProfiled, in execution order
-  int64_t peak_bytes = 0;                 // of the memory plan: activations, not weights
-  int64_t bytes_moved = 0;                // sum over nodes of bytes read and written
-  int64_t weight_bytes = 0;               // packed weights held
+  std::vector<NodeTime> nodes;  // filled by RunProfiled, in execution order
+  int64_t peak_bytes = 0;       // of the memory plan: activations, not weights
+  int64_t bytes_moved = 0;      // sum over nodes of bytes read and written
+  // What the model holds beside activations: weights as read and as folded, weights packed for kernels,
+  // plans.
+  int64_t constant_bytes = 0, weight_bytes = 0, plan_bytes = 0;
   int nodes_imported = 0, nodes_run = 0;  // before and after the passes
   // How the memory plan with the largest peak was made.
   int64_t live_peak_bytes = 0;  // most that lives at once: no plan needs less
@@ -76,6 +78,8 @@ struct RunStats {
   int views = 0, in_place = 0;  // results that needed no memory of their own
   std::string memory_strategy;  // "size, smallest gap"; every one that was tried with its need
   std::vector<std::pair<std::string, int64_t>> memory_tried;
+  // Everything that running it holds, inputs and outputs included; activations of the largest plan so far.
+  int64_t total_bytes = 0;
 };
 
 struct NodeCheck {

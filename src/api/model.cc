@@ -150,7 +150,11 @@ RunStats ToStats(const graph::Session& session, const graph::Prepared& p,
   AddSteps(p, us, 0, &stats);
   for (const auto& next : later) AddSteps(*next, us, stats.nodes.size(), &stats);
   stats.io_bytes = static_cast<int64_t>(p.io_bytes());
+  stats.constant_bytes = static_cast<int64_t>(session.constant_bytes());
   stats.weight_bytes = static_cast<int64_t>(session.weight_bytes());
+  stats.plan_bytes = static_cast<int64_t>(session.form_stats().bytes);
+  const int64_t arena = std::max(stats.peak_bytes, static_cast<int64_t>(session.arena_bytes()));
+  stats.total_bytes = stats.constant_bytes + stats.weight_bytes + stats.plan_bytes + arena + stats.io_bytes;
   stats.nodes_imported = static_cast<int>(session.imported().nodes.size());
   return stats;
 }

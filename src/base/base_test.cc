@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/buffer_stats.h"
 #include "base/caught.h"
 #include "base/dtype.h"
 #include "base/log.h"
@@ -90,6 +91,22 @@ TEST(Buffer, BlocksHaveOneOwner) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// Sizes that never come back leave a few blocks behind, not one each.
+TEST(Buffer, IdleBlocksDoNotGrowWithTheNumberOfSizes) {
+  constexpr size_t kStep = 1 << 20, kSizes = 40, kMayWait = 10;
+  size_t last = 0;
+  for (size_t i = 0; i < kSizes; ++i) {
+    last = kStep + i * i * (kStep / 64);
+    (void)AlignedBuffer(last);
+  }
+  EXPECT_LE(IdleBufferBytes(), static_cast<int64_t>(kMayWait * last));
+  const int64_t before = ThreadBufferBytes();
+  AlignedBuffer held(1000), other(500);
+  EXPECT_EQ(ThreadBufferBytes() - before, 1500);
+  held = AlignedBuffer();
+  EXPECT_EQ(ThreadBufferBytes() - before, 500);
 }
 
 TEST(Caught, SaysNothingOfTheException) {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/buffer_stats.h"
+
 namespace opsnn {
 namespace {
 
@@ -27,21 +29,26 @@ constexpr size_t kCacheBytes = 0;  // every block must be seen to come and go
 constexpr size_t kCacheBytes = size_t{64} << 20;
 #endif
 constexpr size_t kSmallestCached = 64 << 10;  // below, the C library keeps its own lists
+// A loop over a few sizes finds every block again. Where sizes never come back, blocks that this many
+// requests passed over in vain go, so that what waits does not grow with the number of sizes.
+constexpr int64_t kLongestWait = 8;
 
 class BlockCache {
  public:
-  // A block of at least `bytes` and at most a quarter more, aligned for them, or null.
+  // A block of at least `bytes` and at most half as many more, aligned for them, or null.
   void* Take(size_t bytes) {
     const Lock lock(this);
     if (!lock.held) return nullptr;
     Block* best = nullptr;
     for (Block& b : blocks_)
-      if (b.bytes >= bytes && b.bytes <= bytes + bytes / 4 && (!best || b.bytes < best->bytes) && b.data &&
+      if (b.bytes >= bytes && b.bytes <= bytes + bytes / 2 && (!best || b.bytes < best->bytes) && b.data &&
           reinterpret_cast<uintptr_t>(b.data) % Alignment(bytes) == 0)
         best = &b;
-    if (!best) return nullptr;
-    total_ -= best->bytes;
-    return std::exchange(best->data, nullptr);
+    if (best) return Remove(*best);
+    ++misses_;
+    for (Block& b : blocks_)
+      if (b.data && misses_ - b.given > kLongestWait) std::free(Remove(b));
+    return nullptr;
   }
 
   // True if the block is kept. The oldest blocks make room for it.
@@ -52,21 +59,30 @@ class BlockCache {
     if (!lock.held) return false;
     while (total_ + bytes > kCacheBytes || blocks_[next_].data) {
       Block& old = blocks_[next_];
-      if (old.data) total_ -= old.bytes;
-      std::free(std::exchange(old.data, nullptr));
+      if (old.data) std::free(Remove(old));
       if (total_ + bytes > kCacheBytes) next_ = (next_ + 1) % blocks_.size();
     }
-    blocks_[next_] = {data, bytes};
+    blocks_[next_] = {data, bytes, misses_};
     next_ = (next_ + 1) % blocks_.size();
     total_ += bytes;
     return true;
+  }
+
+  size_t total() {
+    const Lock lock(this);
+    return total_;
   }
 
  private:
   struct Block {
     void* data = nullptr;
     size_t bytes = 0;
+    int64_t given = 0;  // misses_ then
   };
+  void* Remove(Block& b) {
+    total_ -= b.bytes;
+    return std::exchange(b.data, nullptr);
+  }
   // Never waits: whoever finds the cache busy, or forked while it was, goes to the C library.
   struct Lock {
     explicit Lock(BlockCache* c) : cache(c), held(!c->busy_.exchange(true, std::memory_order_acquire)) {}
@@ -80,25 +96,35 @@ class BlockCache {
   std::atomic<bool> busy_{false};
   std::array<Block, 16> blocks_;  // a ring, the oldest at next_
   size_t next_ = 0, total_ = 0;
+  int64_t misses_ = 0;
 };
 
 BlockCache g_cache;  // no destructor: blocks still in it go with the process
+thread_local int64_t t_bytes = 0;
 
 }  // namespace
 
 void* AllocateAligned(size_t bytes) {
   if (bytes > PTRDIFF_MAX - kHugePage) return nullptr;
   const size_t align = Alignment(bytes), rounded = Rounded(bytes);
-  if (bytes >= kSmallestCached && rounded <= kCacheBytes)
-    if (void* p = g_cache.Take(rounded)) return p;
-  void* p = std::aligned_alloc(align, rounded);
-  // Asked for only: where huge pages are off the call fails and nothing changes.
-  if (p && align == kHugePage) madvise(p, rounded, MADV_HUGEPAGE);
+  void* p = bytes >= kSmallestCached && rounded <= kCacheBytes ? g_cache.Take(rounded) : nullptr;
+  if (!p) {
+    p = std::aligned_alloc(align, rounded);
+    // Asked for only: where huge pages are off the call fails and nothing changes.
+    if (p && align == kHugePage) madvise(p, rounded, MADV_HUGEPAGE);
+  }
+  if (p) t_bytes += static_cast<int64_t>(bytes);
   return p;
 }
 
 void FreeAligned(void* p, size_t bytes) {
-  if (bytes < kSmallestCached || !p || !g_cache.Give(p)) std::free(p);
+  if (!p) return;
+  t_bytes -= static_cast<int64_t>(bytes);
+  if (bytes < kSmallestCached || !g_cache.Give(p)) std::free(p);
 }
+
+int64_t ThreadBufferBytes() { return t_bytes; }
+
+int64_t IdleBufferBytes() { return static_cast<int64_t>(g_cache.total()); }
 
 }  // namespace opsnn

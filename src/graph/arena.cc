@@ -38,8 +38,14 @@ bool Arena::Grow(size_t bytes) {
   size_t moved = 0;
   for (size_t piece : pieces_) {
     void* from = data_ + moved;
-    if (mremap(from, piece, piece, MREMAP_MAYMOVE | MREMAP_FIXED, to + moved) == MAP_FAILED)
-      munmap(from, piece);
+    if (mremap(from, piece, piece, MREMAP_MAYMOVE | MREMAP_FIXED, to + moved) == MAP_FAILED) {
+      // It may have unmapped its target: nothing of the new range is certain, so all of it is made again.
+      munmap(data_ + moved, bytes_ - moved);
+      munmap(to, bytes);
+      data_ = nullptr, bytes_ = 0;
+      pieces_.clear();
+      return Grow(bytes);
+    }
     moved += piece;
   }
   // Asked for only: where huge pages are off the call fails and nothing changes.

@@ -1,9 +1,11 @@
 // What a session keeps: forms per shape, packed weights, memory for activations.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <set>
 
 #include "base/buffer.h"
+#include "base/buffer_stats.h"
 #include "base/parallel.h"
 #include "graph/arena_pool.h"
 #include "graph/graph_tester.h"
@@ -132,6 +134,37 @@ TEST(Session, ManyShapesNeedNoMoreMemory) {
   EXPECT_LE((*s)->arena_bytes(), std::max(largest + kHugePage, o.cache_bytes));
   EXPECT_GT((*s)->form_stats().evictions, 0);
   EXPECT_EQ((*s)->form_stats().misses, 100);
+}
+
+// What the C library gave out, none under sanitizers, which have an allocator of their own.
+size_t HeapBytes() {
+  const struct mallinfo2 m = mallinfo2();
+  return m.uordblks + m.hblkhd;
+}
+
+// The accounts are of bytes that are really held, and hold all of them but scratch of kernels and verdicts.
+TEST(Session, AccountsHoldAllMemory) {
+  GraphMaker m;
+  AddManyShapesModel(m);
+  constexpr size_t kBesides = 3 << 20;  // a thread's scratch, verdicts of the judge, tables made once
+  constexpr size_t kSizes = 50;
+  std::vector<ConstTensor> images;
+  for (size_t i = 0; i < kSizes; ++i)
+    images.push_back(m.RandomTensor({1, 16, 4, 64 + 4 * static_cast<int64_t>(i)}));
+  const size_t before = HeapBytes();
+  auto s = Session::Create(m.graph(), Mode(FusionMode::kAuto));
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  size_t at_half = 0, at_end = 0;
+  for (size_t i = 0; i < kSizes; ++i) {
+    ASSERT_TRUE((*s)->Run({{"x", images[i]}}).ok());
+    (i < kSizes / 2 ? at_half : at_end) = HeapBytes();
+  }
+  const size_t forms = (*s)->form_stats().bytes;
+  const size_t accounted = (*s)->constant_bytes() + (*s)->pack_stats().bytes + forms +
+                           static_cast<size_t>(IdleBufferBytes()) + kBesides;
+  EXPECT_LE(forms, kMostFormBytes);
+  EXPECT_LE(at_end, before + accounted);
+  EXPECT_LE(at_end, at_half + forms + (1 << 20)) << "only plans may have come since";
 }
 
 // Results are the same bits for any number of threads, whatever the graph.

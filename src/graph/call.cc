@@ -9,6 +9,7 @@ using Descs = std::vector<const op::TensorDesc*>;
 
 Descs InputDescs(const Graph& g, const Node& n, int begin, int end) {
   Descs descs;
+  descs.reserve(static_cast<size_t>(end - begin));
   for (int i = begin; i < end; ++i)
     descs.push_back(n.inputs[i] == kNoValue ? nullptr : &g.values[n.inputs[i]].desc);
   return descs;
@@ -17,6 +18,7 @@ Descs InputDescs(const Graph& g, const Node& n, int begin, int end) {
 // Absent outputs in the middle are planned as empty ones that nobody reads.
 std::vector<op::TensorDesc> OutputDescs(const Graph& g, const Node& n) {
   std::vector<op::TensorDesc> descs;
+  descs.reserve(n.outputs.size());
   for (ValueId v : n.outputs) descs.push_back(v == kNoValue ? op::TensorDesc() : g.values[v].desc);
   return descs;
 }
@@ -31,9 +33,9 @@ Status InferNode(Graph& g, const Node& n) {
   const Descs inputs = InputDescs(g, n, 0, n.num_op_inputs);
   op::InferContext c;
   c.inputs = inputs;
-  c.attrs = &n.attrs;
+  c.attrs = &n.attrs.get();
   c.num_outputs = static_cast<int>(n.outputs.size());
-  OPSNN_RETURN_IF_ERROR(op::Infer(*n.op, c).WithContext("node \"" + n.name + "\""));
+  if (const Status s = op::Infer(*n.op, c); !s.ok()) return s.WithContext("node \"" + n.name + "\"");
   for (size_t i = 0; i < n.outputs.size() && i < c.outputs.size(); ++i) {
     if (n.outputs[i] == kNoValue) continue;
     op::TensorDesc& d = g.values[n.outputs[i]].desc;
@@ -53,7 +55,7 @@ Result<op::KernelPtr> PlanNode(const Graph& g, const Node& n, op::PackCache* pac
   op::PlanContext c;
   c.inputs = inputs;
   c.outputs = outputs;
-  c.attrs = &n.attrs;
+  c.attrs = &n.attrs.get();
   c.tail = n.tail.get();
   c.tail_inputs = tail_inputs;
   c.packs = packs;

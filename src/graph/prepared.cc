@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/buffer_stats.h"
 #include "base/knobs.h"
 #include "base/pool_awake.h"
 #include "graph/available_memory.h"
@@ -88,9 +89,12 @@ std::shared_ptr<const void> WeightPacks::GetOrMake(const ConstTensor& constant, 
     return it->second.data;
   }
   ++stats_.misses;
+  const int64_t before = ThreadBufferBytes();
   std::shared_ptr<const void> data = make();
+  const int64_t grown = ThreadBufferBytes() - before;
+  const size_t bytes = grown > 0 ? static_cast<size_t>(grown) : constant->bytes();
   // Without memory now there may be some at the next call.
-  if (data) packs_.emplace(std::pair(constant.get(), key), Pack{constant, data, ++clock_});
+  if (data) packs_.emplace(std::pair(constant.get(), key), Pack{constant, data, bytes, ++clock_});
   return data;
 }
 
@@ -123,7 +127,7 @@ void WeightPacks::Trim(size_t idle_bytes) {
   std::sort(idle.begin(), idle.end(), [](auto a, auto b) { return a->second.used > b->second.used; });
   size_t total = 0;
   for (const Packs::iterator it : idle) {
-    total += it->second.constant->bytes();
+    total += it->second.bytes;
     if (total <= idle_bytes) continue;
     ++stats_.evictions;
     packs_.erase(it);
@@ -134,7 +138,7 @@ CacheStats WeightPacks::stats() const {
   const std::lock_guard lock(mutex_);
   CacheStats s = stats_;
   s.entries = packs_.size();
-  for (const auto& [key, pack] : packs_) s.bytes += pack.constant->bytes();
+  for (const auto& [key, pack] : packs_) s.bytes += pack.bytes;
   return s;
 }
 
@@ -181,7 +185,9 @@ Status Prepared::CheckMemory() const {
   const size_t need = memory_.arena_bytes + io_bytes_;
   size_t limit = static_cast<size_t>(GetKnobs().memory_limit);
   if (limit == 0) {  // buffers that wait for a run are memory this run may have
-    const size_t available = AvailableMemory(), waiting = arenas_->bytes();
+    const size_t waiting = arenas_->bytes();
+    if (need <= waiting) return OkStatus();  // asking the system costs more than planning a few nodes
+    const size_t available = AvailableMemory();
     limit = available > SIZE_MAX - waiting ? SIZE_MAX : available + waiting;
   }
   if (need <= limit) return OkStatus();

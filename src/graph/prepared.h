@@ -28,7 +28,8 @@ struct CacheStats {
 
 // Packed weights and constants in other layouts, made once and shared by all prepared forms of a session.
 // Those that a form uses live as long as it does; of the others the least recently used go first when they
-// exceed the bound. A pack counts as many bytes as the constant that it was made from.
+// exceed the bound. A pack counts the buffers that it holds, or as many bytes as the constant that it was
+// made from where it holds none.
 class WeightPacks : public op::PackCache {
  public:
   std::shared_ptr<const void> GetOrMake(const ConstTensor& constant, const std::string& key,
@@ -41,6 +42,7 @@ class WeightPacks : public op::PackCache {
   struct Pack {
     ConstTensor constant;  // kept alive: its address is part of the key
     std::shared_ptr<const void> data;
+    size_t bytes = 0;
     int64_t used = 0;  // the newest look-up has the largest number
     bool Idle() const { return data.use_count() == 1; }
   };

@@ -7,6 +7,7 @@
 
 #include "graph/call.h"
 #include "graph/declared.h"
+#include "graph/fusion/chain_builder.h"
 #include "graph/infer.h"
 #include "graph/memory_plan.h"
 #include "graph/stages.h"
@@ -16,8 +17,9 @@
 namespace opsnn::graph {
 namespace {
 
-// Graph node, values, kernel and programs of one step, measured on models of convolutions and of products.
-constexpr size_t kBytesPerStep = 16 << 10;
+// Graph node, values, kernel and programs of one step: 1.3 KiB measured on models of convolutions, more where
+// programs are longer.
+constexpr size_t kBytesPerStep = 2 << 10;
 
 std::string DimsText(const Value& v) {
   return v.desc.known_rank ? graph::DimsText(v.desc.dims, v.dim_names) : "[any]";
@@ -113,6 +115,7 @@ Status Session::Load() {
   c.policy = options_.policy;
   OPSNN_RETURN_IF_ERROR(RunPasses(LoadPasses(), options_.passes_off, loaded_, c, &load_stats_));
   loaded_.DropUnusedValues();
+  BindNodes(loaded_);
   declared_ = DeclaredValues(loaded_);
   for (const Value& v : loaded_.values)
     if (v.desc.constant) shared_constants_.insert(v.desc.constant.get());
@@ -132,9 +135,11 @@ std::vector<const Value*> Session::outputs() const {
 }
 
 size_t Session::constant_bytes() const {
+  std::unordered_set<const HostTensor*> seen;
   size_t n = 0;
-  for (const Value& v : loaded_.values)
-    if (v.desc.constant) n += v.desc.constant->bytes();
+  for (const Graph* g : {&imported_, &loaded_})
+    for (const Value& v : g->values)
+      if (v.desc.constant && seen.insert(v.desc.constant.get()).second) n += v.desc.constant->bytes();
   return n;
 }
 
@@ -280,8 +285,9 @@ Session::Form Session::Keep(const Key& key, Form form) {
   for (const Entry& e : cache_)
     if (e.key == key) return e.form;  // another thread was faster
   cache_.insert(cache_.begin(), {key, form, bytes});
+  const size_t most = std::min(options_.cache_bytes, kMostFormBytes);
   size_t total = 0, keep = 0;
-  while (keep < cache_.size() && (keep == 0 || total + cache_[keep].bytes <= options_.cache_bytes))
+  while (keep < cache_.size() && (keep == 0 || total + cache_[keep].bytes <= most))
     total += cache_[keep++].bytes;
   form_stats_.evictions += static_cast<int64_t>(cache_.size() - keep);
   dropped.assign(std::make_move_iterator(cache_.begin() + static_cast<ptrdiff_t>(keep)),

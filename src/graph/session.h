@@ -38,11 +38,16 @@
 
 namespace opsnn::graph {
 
+// Some sixteen sizes of a model of a hundred steps. Beyond that, planning a size again for a millisecond is
+// better than memory that grows with every size.
+inline constexpr size_t kMostFormBytes = size_t{4} << 20;
+
 struct SessionOptions {
   FusionMode fusion = GetKnobs().fusion;
   NumericsPolicy policy = GetKnobs().policy;
   std::string passes_off = GetKnobs().fusion_off;  // comma-separated names; unknown ones are an error
-  // Of all prepared forms together, and of buffers that wait for a run; the newest of either always stays.
+  // Of all prepared forms together (kMostFormBytes at most), and of buffers that wait for a run; the newest
+  // of either always stays.
   size_t cache_bytes = static_cast<size_t>(GetKnobs().model_cache_bytes);
   size_t idle_pack_bytes = static_cast<size_t>(GetKnobs().weight_cache_bytes);  // no prepared form uses them
   // Fusing may keep operands alive for longer. A form whose activations need more than this times what they
@@ -118,7 +123,7 @@ class Session {
   CacheStats form_stats() const;                                 // prepared forms
   CacheStats pack_stats() const { return packs_->stats(); }      // packed weights
   size_t arena_bytes() const { return arenas_->bytes(); }        // memory for activations, between runs
-  size_t constant_bytes() const;                                 // constants of the loaded graph
+  size_t constant_bytes() const;  // constants as imported and as loaded, each once
 
  private:
   Session(Graph imported, SessionOptions options)

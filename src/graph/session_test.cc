@@ -100,7 +100,7 @@ TEST(Session, ForgetsTheFormsLeastUsed) {
   GraphMaker m;
   m.Out(m.Op("Softmax", {m.Op("Softmax", {m.In("x", {kUnknownDim, 256})})}));
   SessionOptions o = Mode(FusionMode::kAuto);
-  o.cache_bytes = 80 << 10;  // two forms of two steps
+  o.cache_bytes = 10 << 10;  // two forms of two steps
   auto s = Session::Create(m.graph(), o);
   ASSERT_TRUE(s.ok());
   std::vector<std::weak_ptr<const Prepared>> forms;

@@ -177,7 +177,7 @@ Status Recomputer::EvaluateNode(const Node& n, Map* into) {
   }
   BoundedCall call;
   call.op = n.op->name;
-  call.attrs = &n.attrs;
+  call.attrs = &n.attrs.get();
   call.inputs = inputs;
   call.num_outputs = static_cast<int>(n.outputs.size());
   call.output_dims = dims;

@@ -122,6 +122,7 @@ class Interpreter {
       load_[i] = ClassifyInput(i);
       scratch_used += load_[i] != Load::kDirect;
     }
+    if (scratch_used == 0) buffers = 0;  // all of them stand for outputs that are written directly
     ChooseBlock(scratch_used);
     PlanPrefetch();
     const int64_t full = RoundUp(block_rows_ * block_cols_ * size_, kBufferAlign);

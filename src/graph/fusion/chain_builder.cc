@@ -24,7 +24,7 @@ Result<op::BoundProgram> Bind(const Graph& g, const Node& n) {
     descs.push_back(v == kNoValue ? nullptr : &g.values[v].desc);
     dtypes.push_back(v == kNoValue ? any : g.values[v].desc.dtype);
   }
-  return op::BindProgram(*n.op, {dtypes, &n.attrs, descs});
+  return op::BindProgram(*n.op, {dtypes, &n.attrs.get(), descs});
 }
 
 }  // namespace
@@ -50,9 +50,38 @@ bool Fuses(const Result<op::BoundProgram>& b) {
   return b.ok() && !b->program.HasRowReduction() && b->program.outputs.size() == 1;
 }
 
+BoundNode::Operand OperandOf(const Graph& g, ValueId v) {
+  if (v == kNoValue) return {};
+  return {g.values[v].desc.dtype, g.values[v].desc.constant};
+}
+
+std::shared_ptr<const BoundNode> BindNode(const Graph& g, const Node& n) {
+  auto bound = std::make_shared<BoundNode>();
+  bound->op = n.op;
+  for (ValueId v : n.inputs) bound->operands.push_back(OperandOf(g, v));
+  if (auto b = Bind(g, n); Fuses(b)) bound->program = std::move(*b);
+  return bound;
+}
+
+// Is it still what n computes? Attributes of pointwise nodes do not change once they are set.
+bool Holds(const BoundNode& b, const Graph& g, const Node& n) {
+  if (b.op != n.op || b.operands.size() != n.inputs.size()) return false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    static const op::TensorDesc absent;
+    const op::TensorDesc& d = n.inputs[i] == kNoValue ? absent : g.values[n.inputs[i]].desc;
+    if (b.operands[i].dtype != d.dtype || b.operands[i].constant != d.constant) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool IsFusablePointwise(const Graph& g, const Node& n) { return MayFuse(g, n) && Fuses(Bind(g, n)); }
+
+void BindNodes(Graph& g) {
+  for (Node& n : g.nodes)
+    if (!n.dead && !n.tail && n.op->program && !(n.bound && Holds(*n.bound, g, n))) n.bound = BindNode(g, n);
+}
 
 const op::BoundProgram* NodePrograms::Fusable(NodeId n) {
   const Node& node = g_.nodes[n];
@@ -61,9 +90,19 @@ const op::BoundProgram* NodePrograms::Fusable(NodeId n) {
   if (!e.known) {
     e.known = true;
     if (MayFuse(g_, node))
-      if (auto b = Bind(g_, node); Fuses(b)) e.program = std::move(*b);
+      e.bound = node.bound && Holds(*node.bound, g_, node) ? node.bound : BindNode(g_, node);
   }
-  return e.program ? &*e.program : nullptr;
+  return e.bound && e.bound->program ? &*e.bound->program : nullptr;
+}
+
+// Most groups are small: their lists are made once.
+ChainBuilder::ChainBuilder(const Graph& g, NumericsPolicy policy) : g_(&g), policy_(policy) {
+  constexpr size_t kUsual = 8;
+  slots_.reserve(2 * kUsual);
+  slot_of_.reserve(2 * kUsual);
+  stages_.reserve(kUsual);
+  inputs_.reserve(kUsual / 2);
+  input_slots_.reserve(kUsual / 2);
 }
 
 int ChainBuilder::NewSlot(ComputeType type) {
@@ -162,6 +201,8 @@ Program ChainBuilder::Build(ValueId output) const {
       if (needed[s->dst] && src >= 0) needed[src] = true;
 
   Program p;
+  p.slots.reserve(slots_.size());
+  p.stages.reserve(stages_.size());
   std::vector<SlotId> number(slots_.size(), kNoSlot);
   for (int s : input_slots_) {
     number[s] = static_cast<SlotId>(p.slots.size());

@@ -6,6 +6,7 @@
 #ifndef OPSNN_GRAPH_FUSION_CHAIN_BUILDER_H_
 #define OPSNN_GRAPH_FUSION_CHAIN_BUILDER_H_
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -18,8 +19,22 @@ namespace opsnn::graph {
 // Can this node be part of a group: a pointwise program over dtypes that a slot holds exactly?
 bool IsFusablePointwise(const Graph& g, const Node& n);
 
-// The programs of a graph's nodes, each bound when it is first asked for. Growing groups asks about a node
-// many times; what a node computes does not change while other nodes join groups.
+// The program of a node for operands of these dtypes and constants; it does not depend on their dims.
+struct BoundNode {
+  struct Operand {
+    DType dtype = DType::kF32;
+    ConstTensor constant;  // held, so that its address stands for it
+  };
+  const op::OpDef* op = nullptr;
+  std::vector<Operand> operands;
+  std::optional<op::BoundProgram> program;  // nullopt: there is none that could be part of a group
+};
+
+// Binds the programs of all nodes of a graph: copies of it, for whatever shapes, then find them bound.
+void BindNodes(Graph& g);
+
+// The programs of a graph's nodes, each bound when it is first asked for, if it is not yet. Growing groups
+// asks about a node many times; what a node computes does not change while other nodes join groups.
 class NodePrograms {
  public:
   explicit NodePrograms(const Graph& g) : g_(g), bound_(g.nodes.size()) {}
@@ -30,14 +45,14 @@ class NodePrograms {
   const Graph& g_;
   struct Entry {
     bool known = false;
-    std::optional<op::BoundProgram> program;
+    std::shared_ptr<const BoundNode> bound;  // null: not fusable
   };
   std::vector<Entry> bound_;  // by node; nodes that a pass adds are not asked about
 };
 
 class ChainBuilder {
  public:
-  ChainBuilder(const Graph& g, NumericsPolicy policy) : g_(&g), policy_(policy) {}
+  ChainBuilder(const Graph& g, NumericsPolicy policy);
 
   // Makes v the program's next input; used for input 0 of an epilogue.
   void AddInput(ValueId v);

@@ -2,6 +2,7 @@
 #ifndef OPSNN_GRAPH_FUSION_REGION_H_
 #define OPSNN_GRAPH_FUSION_REGION_H_
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,12 @@ struct Region {
   std::vector<NodeId> nodes;  // pointwise nodes in topological order, without the seed
   ValueId output = kNoValue;  // the last node's
 };
+
+// Is one of the readers of v such a node? Where none is, no group grows behind v.
+template <typename Eligible>
+bool AnyReader(const Rewriter& r, ValueId v, const Eligible& eligible) {
+  return std::any_of(r.Users(v).begin(), r.Users(v).end(), eligible);
+}
 
 // Grows a group behind `seed` (a cube operator, or the first pointwise node): nodes that read a value of the
 // group, and nodes that compute an operand for such a node alone, and that `eligible` accepts, in topological

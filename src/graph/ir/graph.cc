@@ -41,20 +41,6 @@ NodeId Graph::AddNode(Node n) {
   return id;
 }
 
-std::vector<std::vector<NodeId>> Graph::Consumers() const {
-  std::vector<std::vector<NodeId>> consumers(values.size());
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].dead) continue;
-    for (ValueId v : nodes[i].inputs) {
-      // A node that reads a value twice counts once.
-      if (v == kNoValue) continue;
-      auto& list = consumers[v];
-      if (list.empty() || list.back() != static_cast<NodeId>(i)) list.push_back(static_cast<NodeId>(i));
-    }
-  }
-  return consumers;
-}
-
 bool Graph::IsOutput(ValueId v) const {
   return std::find(outputs.begin(), outputs.end(), v) != outputs.end();
 }
@@ -64,8 +50,40 @@ void Graph::ReplaceUses(ValueId from, ValueId to) {
   std::replace(outputs.begin(), outputs.end(), from, to);
 }
 
+// Does every live node come behind those that it reads from?
+bool Graph::InOrder() const {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].dead) continue;
+    for (ValueId v : nodes[i].inputs) {
+      const NodeId p = v == kNoValue ? -1 : values[v].producer;
+      if (p >= static_cast<NodeId>(i) && !nodes[p].dead) return false;
+    }
+  }
+  return true;
+}
+
+// Drops dead nodes and takes the others in this order.
+void Graph::Take(const std::vector<NodeId>& order) {
+  for (Value& v : values) v.producer = -1;
+  std::vector<Node> taken;
+  taken.reserve(order.size());
+  for (NodeId id : order) {
+    for (ValueId o : nodes[id].outputs)
+      if (o != kNoValue) values[o].producer = static_cast<NodeId>(taken.size());
+    taken.push_back(std::move(nodes[id]));
+  }
+  nodes = std::move(taken);
+}
+
 Status Graph::Sort() {
   const int n = static_cast<int>(nodes.size());
+  if (InOrder()) {  // as it mostly is: a graph that is in order keeps its order
+    std::vector<NodeId> alive;
+    for (NodeId i = 0; i < n; ++i)
+      if (!nodes[i].dead) alive.push_back(i);
+    Take(alive);
+    return OkStatus();
+  }
   std::vector<int> waiting(n, 0);               // inputs that some live node has yet to produce
   std::vector<std::vector<NodeId>> readers(n);  // one entry per such input
   std::vector<bool> produced(values.size(), false);
@@ -103,15 +121,7 @@ Status Graph::Sort() {
         return InvalidArgument("graph %s: node %s (%s) is part of a cycle.", name.c_str(),
                                nodes[i].name.c_str(), nodes[i].op->name.c_str());
   }
-  for (Value& v : values) v.producer = -1;
-  std::vector<Node> sorted;
-  sorted.reserve(order.size());
-  for (NodeId id : order) {
-    for (ValueId o : nodes[id].outputs)
-      if (o != kNoValue) values[o].producer = static_cast<NodeId>(sorted.size());
-    sorted.push_back(std::move(nodes[id]));
-  }
-  nodes = std::move(sorted);
+  Take(order);
   return OkStatus();
 }
 

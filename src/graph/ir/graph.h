@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/ir/node_attrs.h"
 #include "op/operator.h"
 #include "plan/decision.h"
 
@@ -39,15 +40,18 @@ enum class Aliasing : uint8_t {
   kInputsAreParts,   // every input is written by its producer into its part of output 0
 };
 
+struct BoundNode;  // fusion/chain_builder.h
+
 struct Node {
   std::string name;  // the model's node name, or "<op>_<index>"
   const op::OpDef* op = nullptr;
-  op::Attrs attrs;
+  NodeAttrs attrs;
   std::vector<ValueId> inputs;  // the operator's inputs, then the tail program's inputs 1..
   std::vector<ValueId> outputs;
   int num_op_inputs = 0;  // how many of `inputs` belong to the operator itself
   std::shared_ptr<const op::FusedTail> tail;
-  std::vector<NodeId> origins;  // node ids of the imported graph that this node stands for
+  std::vector<NodeId> origins;             // node ids of the imported graph that this node stands for
+  std::shared_ptr<const BoundNode> bound;  // what it computes, for whoever asks again; null where nobody did
   Aliasing aliasing = Aliasing::kNone;
   bool dead = false;
 };
@@ -81,8 +85,6 @@ class Graph {
   ValueId AddValue(Value v);
   ValueId AddConstant(std::string name, ConstTensor t);
   NodeId AddNode(Node n);
-  // Consumers of each value, by value id.
-  std::vector<std::vector<NodeId>> Consumers() const;
   bool IsOutput(ValueId v) const;
   void ReplaceUses(ValueId from, ValueId to);  // also in outputs
   // Stable topological order; drops dead nodes, renumbers producers; error on a cycle. Node ids change.
@@ -92,6 +94,10 @@ class Graph {
   // Marks nodes dead whose outputs nobody uses. Returns how many.
   int RemoveUnused();
   std::string ToString() const;  // readable dump, one node a line
+
+ private:
+  bool InOrder() const;
+  void Take(const std::vector<NodeId>& order);
 };
 
 }  // namespace opsnn::graph

@@ -24,13 +24,15 @@ void MergeConstants(Rewriter& r) {
   std::unordered_multimap<size_t, ValueId> seen;
   for (size_t i = 0; i < g.values.size(); ++i) {
     const ValueId v = static_cast<ValueId>(i);
-    const ConstTensor t = g.values[v].desc.constant;
-    if (!g.values[v].IsConstant() || g.values[v].stored || !t || t->bytes() > kSmallConstant) continue;
-    if (r.IsOutput(v) || r.Users(v).empty()) continue;
-    size_t h = t->bytes();
+    const HostTensor* t = g.values[v].desc.constant.get();
+    if (!t || r.Users(v).empty() || !g.values[v].IsConstant() || g.values[v].stored || r.IsOutput(v))
+      continue;
+    const size_t bytes = t->bytes();
+    if (bytes > kSmallConstant) continue;
+    size_t h = bytes;
     Mix(&h, static_cast<size_t>(t->dtype()));
     for (int64_t d : t->dims()) Mix(&h, static_cast<size_t>(d));
-    for (size_t b = 0; b < t->bytes(); ++b) Mix(&h, t->as<uint8_t>()[b]);
+    for (size_t b = 0; b < bytes; ++b) Mix(&h, t->as<uint8_t>()[b]);
     const auto [begin, end] = seen.equal_range(h);
     ValueId same = kNoValue;
     for (auto it = begin; it != end && same == kNoValue; ++it)
@@ -45,7 +47,7 @@ void MergeConstants(Rewriter& r) {
 
 bool SameNode(const Node& a, const Node& b) {
   return a.op == b.op && a.inputs == b.inputs && a.outputs.size() == b.outputs.size() &&
-         a.attrs.all() == b.attrs.all() && !a.tail && !b.tail;
+         (a.attrs.SameObject(b.attrs) || a.attrs.all() == b.attrs.all()) && !a.tail && !b.tail;
 }
 
 }  // namespace

@@ -93,8 +93,12 @@ class Fuser {
 
   void Try(NodeId seed) {
     const ValueId product = g_.nodes[seed].outputs[0];
-    ChainBuilder trial = Start(seed);
-    Region region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(trial, n); });
+    Region region;
+    region.output = product;
+    if (AnyReader(r_, product, [&](NodeId n) { return Eligible(seed, n); })) {
+      ChainBuilder trial = Start(seed);
+      region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(trial, n); });
+    }
     if (region.nodes.empty()) {
       RecordBoundary(r_, c_, programs_, seed, {}, product);
       return;

@@ -37,10 +37,14 @@ class Chainer {
   }
 
   void Try(NodeId seed) {
-    ChainBuilder trial(g_, c_.policy);
-    if (!Add(trial, seed)) return;
-    Region region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(trial, n); });
     const ValueId first = g_.nodes[seed].outputs[0];
+    Region region;
+    region.output = first;
+    if (AnyReader(r_, first, [&](NodeId n) { return Eligible(seed, n); })) {
+      ChainBuilder trial(g_, c_.policy);
+      if (!Add(trial, seed)) return;
+      region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(trial, n); });
+    }
     if (region.nodes.empty()) {
       RecordBoundary(r_, c_, programs_, seed, {}, first);
       return;

@@ -2,10 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace opsnn::graph {
 
-Rewriter::Rewriter(Graph& g) : g_(g), users_(g.Consumers()), is_output_(g.values.size(), false) {
+Rewriter::Rewriter(Graph& g) : g_(g), users_(g.values.size()), is_output_(g.values.size(), false) {
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    if (g.nodes[i].dead) continue;
+    for (ValueId v : g.nodes[i].inputs) {
+      // A node that reads a value twice counts once.
+      if (v == kNoValue) continue;
+      NodeList& list = users_[v];
+      if (list.empty() || list.back() != static_cast<NodeId>(i)) list.Add(static_cast<NodeId>(i));
+    }
+  }
   for (ValueId v : g.outputs) is_output_[v] = true;
 }
 
@@ -51,14 +61,12 @@ std::optional<Rewriter::WithScalar> Rewriter::SplitScalar(NodeId n) const {
 
 void Rewriter::AddUser(ValueId v, NodeId n) {
   if (v == kNoValue) return;
-  auto& list = users_[v];
-  if (std::find(list.begin(), list.end(), n) == list.end()) list.push_back(n);
+  if (!users_[v].Has(n)) users_[v].Add(n);
 }
 
 void Rewriter::RemoveUser(ValueId v, NodeId n) {
   if (v == kNoValue) return;
-  auto& list = users_[v];
-  list.erase(std::remove(list.begin(), list.end(), n), list.end());
+  users_[v].Remove(n);
 }
 
 ValueId Rewriter::AddValue(Value v) {
@@ -88,12 +96,11 @@ void Rewriter::SetInput(NodeId n, size_t i, ValueId v) {
 }
 
 void Rewriter::ReplaceUses(ValueId from, ValueId to) {
-  const std::vector<NodeId> readers = users_[from];
+  const NodeList readers = std::exchange(users_[from], {});
   for (NodeId n : readers) {
     std::replace(g_.nodes[n].inputs.begin(), g_.nodes[n].inputs.end(), from, to);
     AddUser(to, n);
   }
-  users_[from].clear();
   if (!is_output_[from]) return;
   std::replace(g_.outputs.begin(), g_.outputs.end(), from, to);
   is_output_[from] = false;

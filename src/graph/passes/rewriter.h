@@ -8,6 +8,7 @@
 
 #include "graph/ir/graph.h"
 #include "graph/ir/known_ops.h"
+#include "graph/passes/node_list.h"
 
 namespace opsnn::graph {
 
@@ -25,7 +26,7 @@ class Rewriter {
   // The live node that computes v with this operator and no tail, else -1.
   NodeId Producer(ValueId v, const op::OpDef* op) const;
   NodeId Producer(ValueId v) const;
-  const std::vector<NodeId>& Users(ValueId v) const { return users_[v]; }
+  const NodeList& Users(ValueId v) const { return users_[v]; }
   bool IsOutput(ValueId v) const { return is_output_[v]; }
   // Exactly one node reads v, and it is no graph output.
   bool SingleUse(ValueId v) const { return users_[v].size() == 1 && !is_output_[v]; }
@@ -64,7 +65,7 @@ class Rewriter {
   void RemoveUser(ValueId v, NodeId n);
   void AddUser(ValueId v, NodeId n);
   Graph& g_;
-  std::vector<std::vector<NodeId>> users_;
+  std::vector<NodeList> users_;  // by value
   std::vector<bool> is_output_;
 };
 

@@ -8,7 +8,9 @@ Status WinogradTiles(Graph& g, PassContext& c) {
   for (Node& n : g.nodes) {
     if (n.dead || n.op != Known().Conv || n.inputs.size() < 2 || n.attrs.Has("winograd")) continue;
     const op::TensorDesc &x = g.values[n.inputs[0]].desc, &w = g.values[n.inputs[1]].desc;
-    if (!w.constant) continue;  // weights are transformed once
+    // Weights are transformed once. The algorithm is one of dense 3x3 kernels.
+    if (!w.constant || w.dims.rank() != 4 || w.dims[2] != 3 || w.dims[3] != 3) continue;
+    if (x.dims.rank() != 4 || x.dims[1] != w.dims[1]) continue;
     ++c.matches;
     const int tile = ops::WinogradTile(x, w, n.attrs);
     if (tile == 0) continue;
