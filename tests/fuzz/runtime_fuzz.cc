@@ -68,6 +68,12 @@ struct Device {
   long long accepted = 0, refused = 0;
 };
 
+// Ends what the default stream of the present context records.
+void DropCapture() {
+  aclmdlRI model = nullptr;
+  if (aclmdlRICaptureEnd(nullptr, &model) == 0) aclmdlRIDestroy(model);
+}
+
 // Ends everything, so that the next program starts afresh and what is left is a leak.
 void Clear(Program& p) {
   aclrtSetDevice(0);
@@ -81,10 +87,11 @@ void Clear(Program& p) {
     if (aclrtFree(b)) aclrtFreeHost(b);
   }
   ClearMore(p);
-  aclmdlRI model = nullptr;
-  if (aclmdlRICaptureEnd(nullptr, &model) == 0) aclmdlRIDestroy(model);
+  DropCapture();
   aclrtResetDeviceForce(0);
-  aclrtStreamAbort(nullptr);  // the stream of programs that set no device
+  // The stream of programs that set no device: what it recorded would otherwise come up in another program.
+  DropCapture();
+  aclrtStreamAbort(nullptr);
   aclrtSetDevice(0);
   Require(aclrtSynchronizeDeviceWithTimeout(10000) == 0, "what a program began can be ended");
   aclrtResetDeviceForce(0);
