@@ -57,6 +57,18 @@ class Site(unittest.TestCase):
                 with self.subTest(page=name):
                     self.assertRegex(page, r'<p class="lead">|<pre class="formula">')
 
+    def test_support_table_tells_gradients(self):
+        page = self.pages["support.html"]
+        row = next(r for r in page.split("<tr ") if ">aclnnGelu</code>" in r)
+        self.assertIn("● ", row)
+        self.assertIn(">aclnnGeluBackward</code>", row)
+        families = re.findall(r"<tr><td>([\w/]+)</td>" + r"<td>(\d+)</td>" * 6, page.partition('id="coverage"')[2])
+        self.assertEqual(sum(int(f[1]) for f in families), len(prototypes()))
+        for family, functions, done, trained, trained_done, fused, fused_done in families:
+            self.assertLessEqual(int(done), int(functions), family)
+            self.assertLessEqual(int(trained_done), int(trained), family)
+            self.assertLessEqual(int(fused_done), int(fused), family)
+
     def test_links_lead_somewhere(self):
         ids = {name: set(re.findall(r'\bid="([^"]+)"', text)) for name, text in self.pages.items()}
         broken = []

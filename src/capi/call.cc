@@ -110,7 +110,6 @@ bool IsPlainFormat(int format) {
 }
 
 // Weights in FRACTAL_NZ: these functions take them, or bring tensors into it and out of it.
-// it.
 bool TakesTiles(std::string_view api) {
   for (const char* part :
        {"Nz", "INT4Pack", "NpuFormatCast", "QuantMatmulDequant", "QuantMatmulV5", "WeightQuantBatch"}) {
@@ -139,6 +138,15 @@ std::vector<int64_t> BlockDims(const Tensor& t, bool exchanged) {
   return dims;
 }
 
+// A tensor of its own over the same memory; what a call found in it stays behind.
+std::shared_ptr<Tensor> CopyOf(const Tensor& t) {
+  auto copy = std::make_shared<Tensor>();
+  copy->acl_dtype = t.acl_dtype, copy->format = t.format, copy->offset = t.offset;
+  copy->dims = t.dims, copy->strides = t.strides, copy->storage_dims = t.storage_dims;
+  copy->data.store(t.data.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return copy;
+}
+
 // A dense tensor of the memory behind a tensor in FRACTAL_NZ; null where there is none. Its dims are the
 // storage dims where these are blocks, else the usual ones. Its own storage dims are the dims that the tensor
 // stands for, and a 1 where these are those of the stored matrix exchanged, else a 0 (adapters/tiles.cc reads
@@ -149,8 +157,8 @@ std::shared_ptr<const Tensor> StoredTiles(const Tensor& t) {
   // One row of several columns has a step of 1 along its columns, however it lies.
   const bool row = t.dims[rank - 2] == 1 && t.dims[rank - 1] > 1;
   const bool exchanged = t.strides[rank - 2] == 1 && (t.strides[rank - 1] != 1 || row);
-  auto stored = std::make_shared<Tensor>();
-  stored->acl_dtype = t.acl_dtype, stored->format = ACL_FORMAT_FRACTAL_NZ, stored->offset = t.offset;
+  std::shared_ptr<Tensor> stored = CopyOf(t);
+  stored->format = ACL_FORMAT_FRACTAL_NZ;
   stored->dims = t.storage_dims.size() == rank + 2 ? t.storage_dims : BlockDims(t, exchanged);
   if (stored->dims.empty()) return nullptr;
   stored->storage_dims = t.dims;
@@ -160,26 +168,20 @@ std::shared_ptr<const Tensor> StoredTiles(const Tensor& t) {
     if (__builtin_mul_overflow(stored->strides[i + 1], stored->dims[i + 1], &stored->strides[i]))
       return nullptr;
   }
-  stored->data.store(t.data.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return stored;
 }
 
 // Parameters of quantised products are 64 bits that no arithmetic touches: u64 stands for s64 there.
 std::shared_ptr<const Tensor> AsSignedBits(const Tensor& t) {
-  auto bits = std::make_shared<Tensor>();
-  bits->acl_dtype = ACL_INT64, bits->format = t.format, bits->offset = t.offset;
-  bits->dims = t.dims, bits->strides = t.strides, bits->storage_dims = t.storage_dims;
-  bits->data.store(t.data.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  std::shared_ptr<Tensor> bits = CopyOf(t);
+  bits->acl_dtype = ACL_INT64;
   return bits;
 }
 
 // The tensor as readers of a result of unknown size see it: with the size that was found.
 std::shared_ptr<const Tensor> AsFound(const Tensor& t) {
-  auto seen = std::make_shared<Tensor>();
-  seen->acl_dtype = t.acl_dtype, seen->format = t.format, seen->offset = t.offset;
+  std::shared_ptr<Tensor> seen = CopyOf(t);
   std::tie(seen->dims, seen->strides) = t.Seen();
-  seen->storage_dims = t.storage_dims;
-  seen->data.store(t.data.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return seen;
 }
 

@@ -2,6 +2,9 @@
 #include <cmath>
 
 #include "aclnnop/aclnn_adaptive_avg_pool2d.h"
+#include "aclnnop/aclnn_adaptive_avg_pool2d_backward.h"
+#include "aclnnop/aclnn_adaptive_max_pool2d.h"
+#include "aclnnop/aclnn_avgpool2d_backward.h"
 #include "aclnnop/aclnn_batch_norm.h"
 #include "aclnnop/aclnn_convolution_backward.h"
 #include "aclnnop/aclnn_layer_norm.h"
@@ -93,6 +96,38 @@ TEST_F(EmptyRows, LongAdaptiveMeans) {
       ASSERT_NEAR(got[i], want, tolerance) << i << " of " << n;
     }
   }
+}
+
+// Planning looks at shapes: it costs no more for dims that no memory could hold, or says what it takes.
+TEST_F(EmptyRows, PlanningLongPools) {
+  constexpr int64_t kLong = 100000000;
+  const auto plan = [&](const char* api, const Dims& image, const Dims& pooled) {
+    ApiInts size({pooled[1], pooled[2]}), kernel({1, 3}), stride({1, 2}), none({0, 0});
+    Nothing x(image), y(pooled), at(pooled, ACL_INT64);
+    const std::string name = api;
+    if (name == "max")
+      return aclnnAdaptiveMaxPool2dGetWorkspaceSize(x, size, y, at, &workspace_size_, &executor_);
+    if (name == "mean")
+      return aclnnAdaptiveAvgPool2dGetWorkspaceSize(x, size, y, &workspace_size_, &executor_);
+    if (name == "mean back")
+      return aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(y, x, x, &workspace_size_, &executor_);
+    return aclnnAvgPool2dBackwardGetWorkspaceSize(y, x, kernel, stride, none, false, true, 0, 0, x,
+                                                  &workspace_size_, &executor_);
+  };
+  for (const int64_t n : {int64_t{1}, int64_t{1000}, kLong / 4}) {
+    for (const char* api : {"max", "mean"}) {
+      EXPECT_EQ(plan(api, {1, 1, kLong}, {1, 1, n}), 0) << api << n << aclGetRecentErrMsg();
+      aclDestroyAclOpExecutor(executor_);
+    }
+  }
+  ExpectRefused(plan("max", {1, 1, kLong}, {1, 1, kLong - 1}), 561003, {"aclnnAdaptiveMaxPool2d", "at most"});
+  ExpectRefused(plan("mean", {1, 1, kLong}, {1, 1, kLong - 1}), 561003,
+                {"aclnnAdaptiveAvgPool2d", "at most"});
+  ExpectRefused(plan("mean", {1, 1, kLong}, {1, 1, 7}), 561003, {"aclnnAdaptiveAvgPool2d", "at most"});
+  ExpectRefused(plan("mean back", {1, 1, kLong}, {1, 1, kLong}), 561003,
+                {"aclnnAdaptiveAvgPool2dBackward", "at most"});
+  ExpectRefused(plan("back", {1, 1, kLong}, {1, 1, (kLong - 3) / 2 + 1}), 561003,
+                {"aclnnAvgPool2dBackward", "at most"});
 }
 
 TEST_F(EmptyRows, SortOfTruthValues) {

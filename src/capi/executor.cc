@@ -10,6 +10,7 @@
 #include "base/knobs.h"
 #include "capi/boundary.h"
 #include "capi/plan_cache.h"
+#include "capi/words.h"
 #include "runtime/check.h"
 #include "runtime/device.h"
 #include "runtime/last_error.h"
@@ -117,26 +118,6 @@ Status RunStep(const QueuedCall& q, const Step& s, std::vector<void*>* pointers)
   return s.kernel->Run(args);
 }
 
-// "Gather: indices: index 9 ..." of the operator is "aclnnNLLLoss: target: index 9 ..." of the function.
-Status InWordsOf(const OpsnnFunction& function, const Step& s, const Status& status) {
-  std::string_view text = status.message();
-  std::string words = std::string(function.api) + ": ";
-  if (s.op && s.op->declaration && text.substr(0, s.op->name.size() + 2) == s.op->name + ": ") {
-    const std::string_view rest = text.substr(s.op->name.size() + 2);
-    const size_t colon = rest.find(": ");
-    const auto& inputs = s.op->declaration->inputs;
-    for (size_t i = 0; i < inputs.size() && i < s.parameters.size(); ++i) {
-      if (colon == std::string_view::npos || rest.substr(0, colon) != inputs[i].name ||
-          s.parameters[i].empty())
-        continue;
-      words += s.parameters[i];
-      text = rest.substr(colon);
-      break;
-    }
-  }
-  return Status(status.code(), words + std::string(text));
-}
-
 // Tells the tensors the sizes that came out.
 void StoreSizes(const QueuedCall& q) {
   for (size_t i = 0; i < q.sized.size(); ++i) {
@@ -153,7 +134,8 @@ Status RunQueued(const void* payload) {
   std::vector<void*> pointers;
   for (const Step& s : q.plan->steps) {
     const auto start = trace ? runtime::Clock::now() : runtime::Clock::time_point();
-    if (Status status = RunStep(q, s, &pointers); !status.ok()) return InWordsOf(*q.function, s, status);
+    if (Status status = RunStep(q, s, &pointers); !status.ok())
+      return InWordsOf(*q.function, s.op, s.parameters, s.inputs.size(), status);
     if (!trace) continue;
     const std::chrono::duration<double, std::micro> us = runtime::Clock::now() - start;
     std::fprintf(stderr, "trace: %s %s: %.1f us\n", q.function->api, s.kernel->variant().c_str(), us.count());

@@ -1,13 +1,13 @@
 #include "capi/plan.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <optional>
 
 #include "base/buffer.h"
 #include "base/int_math.h"
 #include "capi/judge_tail.h"
+#include "capi/words.h"
 #include "op/pointwise.h"
 
 namespace opsnn::capi {
@@ -71,6 +71,7 @@ class Builder {
     op_call_ = &c;
     TrimAbsent(&c.inputs);
     TrimAbsent(&c.outputs);
+    NameOperands();
     OPSNN_RETURN_IF_ERROR(InferOutputs());
     // Pointwise and row-wise programs read each element before they write it and take any strides; products
     // take strides; images are wanted as they are stored.
@@ -92,26 +93,8 @@ class Builder {
   // Data movement in the logical order, whatever it does with blocked images.
   static bool TakesAnyStrides(const op::OpDef& op) { return op.op_class == op::OpClass::kData; }
 
-  // The operator's message under the function's name, with the caller's names for operands and attributes.
   Status InCallersWords(const Status& s) const {
-    const OpsnnFunction& f = call_.function();
-    std::string text = s.message();
-    if (text.rfind(std::string(f.api) + ": ", 0) == 0) return s;
-    const std::string prefix = op_call_->op->name + ": ";
-    if (text.compare(0, prefix.size(), prefix) == 0) text.erase(0, prefix.size());
-    for (const op::AclnnBind& b : f.declaration->bind) {
-      for (const char* what : {"attribute ", "input "}) {
-        const std::string from = std::string(what) + b.operand;
-        for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1)) {
-          const size_t end = at + from.size();
-          // A whole word only: "input A" is not the start of "input Addend".
-          if (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
-            continue;
-          text.replace(at, from.size(), f.params[b.param].name);
-        }
-      }
-    }
-    return Status(s.code(), std::string(f.api) + ": " + text);
+    return InWordsOf(call_.function(), op_call_->op, names_, op_call_->inputs.size(), s);
   }
 
   // Two indices of an output must not name one element.
@@ -331,7 +314,7 @@ class Builder {
     c.tail = op_call_->tail.get();
     c.tail_inputs = op::InputDescs(inputs).subspan(OwnInputs());
     OPSNN_ASSIGN_OR_RETURN(main.kernel, op::Plan(*op_call_->op, c));
-    NameParameters(&main);
+    main.op = op_call_->op, main.parameters = names_;
     const std::vector<Place> results = main.outputs;
     steps_.push_back(std::move(main));
     for (size_t i : copied_out) {
@@ -344,17 +327,19 @@ class Builder {
   }
 
   // A temporary stands for the parameter from which the first operand of its operator comes.
-  void NameParameters(Step* step) {
-    step->op = op_call_->op;
+  void NameOperands() {
     temp_names_.resize(whole_.temps.size());
-    for (const Operand& o : op_call_->inputs) {
-      step->parameters.push_back(o.tensor >= 0 ? call_.NameOf(o.tensor)
-                                 : o.temp >= 0 ? temp_names_[static_cast<size_t>(o.temp)]
-                                               : "");
+    const auto name_of = [this](const Operand& o) {
+      return o.tensor >= 0 ? call_.NameOf(o.tensor)
+             : o.temp >= 0 ? temp_names_[static_cast<size_t>(o.temp)]
+                           : std::string();
+    };
+    names_.clear();
+    for (const Operand& o : op_call_->inputs) names_.push_back(name_of(o));
+    for (const Operand& o : op_call_->outputs) {
+      if (o.temp >= 0 && !op_call_->inputs.empty()) temp_names_[static_cast<size_t>(o.temp)] = names_[0];
+      names_.push_back(name_of(o));
     }
-    for (const Operand& o : op_call_->outputs)
-      if (o.temp >= 0 && !step->parameters.empty())
-        temp_names_[static_cast<size_t>(o.temp)] = step->parameters[0];
   }
 
   Result<std::shared_ptr<const CallPlan>> Finish(const std::vector<OpCall*>& calls) {
@@ -390,7 +375,7 @@ class Builder {
   std::vector<Step> steps_;
   std::vector<ConstTensor> constants_;
   std::vector<size_t> temp_offsets_;
-  std::vector<std::string> temp_names_;            // see NameParameters
+  std::vector<std::string> names_, temp_names_;    // see NameOperands
   std::vector<std::pair<int, Place>> redirected_;  // outputs that are computed in the workspace
   size_t temporaries_ = 0;
 };

@@ -69,8 +69,8 @@ struct Step {
   op::KernelPtr kernel;
   std::vector<Place> inputs, outputs;
   size_t workspace_offset = 0;
-  // How messages of the operator are told in words of the function: its name, and by operator input the name
-  // of the parameter that it comes from ("" where it comes from several, or from none).
+  // How messages of the operator are told in words of the function: its name, and by operand (inputs, then
+  // outputs) the name of the parameter that it comes from ("" where it comes from several, or from none).
   const op::OpDef* op = nullptr;
   std::vector<std::string> parameters;
 };

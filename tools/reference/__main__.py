@@ -77,8 +77,18 @@ class Site:
         listed = sorted(families.items(), key=lambda kv: (order.get(kv[0][0], 9), kv[0][1]))
         self.write("functions/index.html", "functions.html", "Functions", families=listed)
         self.write("support.html", "support.html", "Support table", rows=sorted(self.records.values(), key=lambda f: f["api"]),
-                   first_dtypes=self.first_dtypes)
+                   first_dtypes=self.first_dtypes, coverage=[self.coverage(name, group) for name, group in listed])
         return listed
+
+    def coverage(self, name, group):
+        """What of a family is there: functions, gradients of those that have a published one, fused forms."""
+        trained = [f for f in group if f["backward"]]
+        fused = {x for f in group for x in f["fused"]}
+        done = lambda names: sum(self.records[x]["implemented"] for x in names)  # noqa: E731
+        return {"family": f"{name[0].removeprefix('ops-')}/{name[1]}", "functions": len(group),
+                "done": done(f["api"] for f in group), "trained": len(trained),
+                "trained_done": sum(any(self.records[b]["implemented"] for b in f["backward"]) for f in trained),
+                "fused": len(fused), "fused_done": done(fused)}
 
     @staticmethod
     def first_dtypes(f):

@@ -47,9 +47,12 @@ Result<std::shared_ptr<HostTensor>> NewConstant(const Call& call, DType dtype, c
 }
 
 Status RequireRoom(const Call& call, int64_t values, size_t bytes_each) {
-  if (values >= 0 && static_cast<size_t>(values) <= runtime::MemoryLimit() / bytes_each) return OkStatus();
-  return Errorf(Code::kRuntime, "%s: no memory for the %lld positions that its shapes ask for",
-                call.function().api, static_cast<long long>(values));
+  constexpr size_t kRoom = size_t{256} << 20;
+  const auto most = static_cast<int64_t>(kRoom / bytes_each);
+  if (values <= most) return OkStatus();
+  return Errorf(Code::kNotImplemented,
+                "%s: its shapes ask for %lld positions in the plan; supported: at most %lld",
+                call.function().api, static_cast<long long>(values), static_cast<long long>(most));
 }
 
 Operand Constant(ConstTensor t) {

@@ -23,7 +23,7 @@ const char* FirstOf(const Call& call, std::initializer_list<const char*> params)
 // Memory for a constant of these dims, not filled. Dims need no memory behind them, so a call may name more
 // than there is: that is refused.
 Result<std::shared_ptr<HostTensor>> NewConstant(const Call& call, DType dtype, const Dims& dims);
-// The same bound for what an adapter keeps while it plans.
+// A bound for what an adapter lists while it plans: a moment of time and 256 MiB.
 Status RequireRoom(const Call& call, int64_t values, size_t bytes_each);
 Operand Constant(ConstTensor t);
 Operand ConstantInts(const std::vector<int64_t>& values);  // s64, one dim

@@ -74,6 +74,9 @@ Status Adapt_Unique(const Call& call, OpCall& out) {
   } else {
     OPSNN_RETURN_IF_ERROR(RequireRank(call, y, 1, 1));
   }
+  const int64_t slices = along ? self.desc.dims[dim] : NumElements(self.desc.dims);
+  if (slices > 0 && y.desc.dims[along ? dim : 0] == 0)
+    return BadValue(call, "valueOut", "of shape " + ToString(y.desc.dims), "room for one value or more");
   const bool counted = has_counts && (by_dim || call.Int("returnCounts") != 0);
   OpCall c = Counted("CountedUnique", self, y, along ? dim : 0, &out);
   if (flat) out.sizes.clear();

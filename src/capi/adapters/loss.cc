@@ -68,7 +68,7 @@ Term KlDivGrad(const LossArgs& a) {
 }
 Term KlDivTargetGrad(const LossArgs& a) {
   if (a.log_target) return a.grad * Exp(a.target) * (a.target - a.x + 1.0);
-  return Select(Equal(a.target, 0.0), 0.0, a.grad * (Log(a.target) - a.x + 1.0));
+  return a.grad * (Log(a.target) - a.x + 1.0);
 }
 
 struct Loss {

@@ -1,6 +1,10 @@
 // Losses and their gradients, against double arithmetic.
 #include <cmath>
+#include <limits>
 
+#include "aclnnop/aclnn_ctc_loss.h"
+#include "aclnnop/aclnn_ctc_loss_backward.h"
+#include "aclnnop/aclnn_kl_div_target_backward.h"
 #include "aclnnop/aclnn_logit.h"
 #include "aclnnop/aclnn_mse_loss.h"
 #include "aclnnop/aclnn_mse_loss_out.h"
@@ -66,8 +70,7 @@ const LossCase kLosses[] = {
      2, "KlDivBackward"},
     {"KlDiv", nullptr,
      [](const double* v, double, bool log) {
-       if (log) return std::exp(v[1]) * (v[1] - v[0] + 1);
-       return v[1] == 0 ? 0 : std::log(v[1]) - v[0] + 1;
+       return log ? std::exp(v[1]) * (v[1] - v[0] + 1) : std::log(v[1]) - v[0] + 1;
      },
      -4, 4, 0, 2, "KlDivTargetBackward"},
 };
@@ -213,6 +216,51 @@ TEST_F(Losses, EmptyAndRefusals) {
   ExpectRefused(CALL(aclnnMseLoss, x, x, 1, wide), 161002, {"out has shape [2]", "one element"});
   ExpectRefused(CALL(aclnnMseLoss, x, x, 0, y), 161002, {"out has shape []", "[2,3]"});
   ExpectRefused(CALL(aclnnSmoothL1Loss, x, x, 0, -1.0f, x), 161002, {"beta is -1"});
+}
+
+// The formula of the page, also where the logarithm is infinite.
+TEST_F(Losses, KlDivTargetGradientOfZeros) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  ApiTensor grad(DType::kF32, {4}), x(DType::kF32, {4}), target(DType::kF32, {4}), y(DType::kF32, {4});
+  grad.Set({2, -1, 0, 1}), x.Set({1, 1, 1, 1}), target.Set({0, 0, 0, 1});
+  ASSERT_EQ(CALL(aclnnKlDivTargetBackward, grad, x, target, 0, false, y), 0) << aclGetRecentErrMsg();
+  const std::vector<double> got = y.Get();
+  EXPECT_EQ(got[0], -kInf);
+  EXPECT_EQ(got[1], kInf);
+  EXPECT_TRUE(std::isnan(got[2])) << got[2];
+  EXPECT_EQ(got[3], 0);
+}
+
+// A target that no path spells: an infinite loss without a gradient, or zeros where infinities are zeroed.
+TEST_F(Losses, InfiniteCtc) {
+  const int64_t times = 4, batch = 3, classes = 3;  // "1 1" needs a blank between: three steps
+  ApiTensor probs(DType::kF32, {times, batch, classes}), targets(DType::kS64, {batch, 2}),
+      loss(DType::kF32, {batch}), alpha(DType::kF32, {batch, times, 5}), grad(DType::kF32, {batch}),
+      y(DType::kF32, {times, batch, classes});
+  probs.Set(std::vector<double>(static_cast<size_t>(times * batch * classes), -std::log(3.0)));
+  targets.Set({1, 1, 1, 1, 1, 2}), grad.Set({1, 1, 1});
+  ApiInts lengths({2, 4, 4}), target_lengths({2, 2, 2});
+  for (const bool zero : {false, true}) {
+    ASSERT_EQ(CALL(aclnnCtcLoss, probs, targets, lengths, target_lengths, 0, zero, loss, alpha), 0)
+        << aclGetRecentErrMsg();
+    EXPECT_EQ(loss.Get()[0], zero ? 0 : std::numeric_limits<double>::infinity());
+    EXPECT_TRUE(std::isfinite(loss.Get()[1])) << loss.Get()[1];
+    ASSERT_EQ(
+        CALL(aclnnCtcLossBackward, grad, probs, targets, lengths, target_lengths, loss, alpha, 0, zero, y), 0)
+        << aclGetRecentErrMsg();
+    const std::vector<double> got = y.Get();
+    for (int64_t i = 0; i < times * batch * classes; ++i) {
+      const int64_t t = i / (batch * classes), n = i / classes % batch;
+      const double v = got[static_cast<size_t>(i)];
+      if (n > 0) {
+        EXPECT_TRUE(std::isfinite(v)) << i;
+      } else if (zero || t >= 2) {
+        EXPECT_EQ(v, 0) << i;
+      } else {
+        EXPECT_TRUE(std::isnan(v)) << i << ": " << v;
+      }
+    }
+  }
 }
 
 TEST_F(Losses, Logit) {

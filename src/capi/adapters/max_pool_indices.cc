@@ -2,7 +2,7 @@
 // plane: y * W + x, or (z * H + y) * W + x.
 #include <algorithm>
 
-#include "capi/adapters/common.h"
+#include "capi/adapters/pool_windows.h"
 
 namespace opsnn::capi {
 namespace {
@@ -11,14 +11,6 @@ using ll = long long;
 
 int AxesOf(const Call& call) {
   return std::string_view(call.function().api).find("3d") != std::string_view::npos ? 3 : 2;
-}
-
-// Without a batch: a batch of one.
-Operand WithBatch(const Operand& o, int axes) {
-  if (o.desc.dims.rank() == axes + 2) return o;
-  Dims dims = o.desc.dims, strides = StridesOf(o.desc);
-  dims.insert(0, 1), strides.insert(0, 0);
-  return WithView(o, dims, strides);
 }
 
 int64_t PlaneSize(const Dims& dims, int axes) {
@@ -198,8 +190,61 @@ Status Adapt_MaxPoolMaskGrad(const Call& call, OpCall& out) {
   return BindScatterPlanes(grad, positions, WithBatch(y, 2), 2, true, &out);
 }
 
-// Each output gathers its window, repeated at its end to the size of the largest; then windows do not
-// overlap.
+namespace {
+
+// What one listed element of a window costs, of an axis or of a plane.
+constexpr size_t kBytesPerElement = sizeof(int64_t);
+
+// The windows of an axis one after the other, each repeated at its end to the size of the largest.
+struct AxisMap {
+  std::vector<int64_t> elements;
+  int64_t kernel = 1;
+};
+
+Result<AxisMap> MapOf(const Call& call, int64_t n, int64_t count) {
+  AxisMap map;
+  OPSNN_RETURN_IF_ERROR(RequireRoom(call, count, kBytesPerElement));
+  const AdaptiveAxis axis{n, std::max<int64_t>(1, count)};
+  for (int64_t i = 0; i < count; ++i) map.kernel = std::max(map.kernel, axis.end(i) - axis.begin(i));
+  OPSNN_RETURN_IF_ERROR(
+      RequireRoom(call, map.kernel, kBytesPerElement * static_cast<size_t>(std::max<int64_t>(1, count))));
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t k = 0; k < map.kernel; ++k)
+      map.elements.push_back(std::min(axis.begin(i) + k, axis.end(i) - 1));
+  }
+  return map;
+}
+
+// The position in a plane of x of every element of a plane that the maps gathered.
+Result<Operand> PositionsOf(const Call& call, const std::vector<AxisMap>& maps, const Operand& x,
+                            int64_t plane) {
+  OPSNN_ASSIGN_OR_RETURN(const auto table, NewConstant(call, DType::kS64, {plane}));
+  for (int64_t i = 0; i < plane; ++i) {
+    int64_t rest = i, position = 0, scale = 1;
+    for (size_t a = maps.size(); a-- > 0;) {
+      const auto& map = maps[a].elements;
+      const auto size = static_cast<int64_t>(map.size());
+      position += map[static_cast<size_t>(rest % size)] * scale;
+      rest /= size, scale *= x.desc.dims[2 + static_cast<int>(a)];
+    }
+    table->as<int64_t>()[i] = position;
+  }
+  return Constant(table);
+}
+
+// y and positions in whole images, of windows side by side. The call that finds them is appended to `first`.
+Operand PoolSideBySide(const Operand& x, const Operand& y, const std::vector<int64_t>& kernel, OpCall* out) {
+  OpCall pool = CallOf("MaxPool", {x}, {y, out->Temp(DType::kS64, y.desc.dims)});
+  pool.attrs.Set("kernel_shape", kernel);
+  pool.attrs.Set("strides", kernel);
+  const Operand whole = pool.outputs[1];
+  out->first.push_back(std::move(pool));
+  return whole;
+}
+
+}  // namespace
+
+// Windows of one size lie side by side. Otherwise each output gathers its window first.
 Status Adapt_AdaptiveMaxPool(const Call& call, OpCall& out) {
   const int axes = AxesOf(call);
   const Operand self = Arg(call, "self"), result = Arg(call, "outputOut"), indices = Arg(call, "indicesOut");
@@ -213,9 +258,7 @@ Status Adapt_AdaptiveMaxPool(const Call& call, OpCall& out) {
     return InvalidArgument("%s: outputSize has %zu values; allowed: %d", call.function().api, sizes.size(),
                            axes);
   }
-  std::vector<std::vector<int64_t>> maps;
-  std::vector<int64_t> kernel;
-  Operand from = x;
+  std::vector<int64_t> even;
   for (int a = 0; a < axes; ++a) {
     const int64_t n = x.desc.dims[2 + a], count = sizes[static_cast<size_t>(a)];
     if (count != y.desc.dims[2 + a] || count < 0 || (n == 0 && count > 0)) {
@@ -223,46 +266,37 @@ Status Adapt_AdaptiveMaxPool(const Call& call, OpCall& out) {
           "%s: outputOut has shape %s; allowed: outputSize as its last dims, self with elements",
           call.function().api, ToString(result.desc.dims).c_str());
     }
-    // A window has at most n / count + 2 elements.
-    OPSNN_RETURN_IF_ERROR(RequireRoom(call, count, 4 * sizeof(int64_t)));
-    OPSNN_RETURN_IF_ERROR(RequireRoom(call, count > 0 ? n : 0, sizeof(int64_t)));
-    int64_t most = 1;
-    for (int64_t i = 0; i < count; ++i)
-      most = std::max(most, ((i + 1) * n + count - 1) / count - i * n / count);
-    std::vector<int64_t> map;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t begin = i * n / count, end = ((i + 1) * n + count - 1) / count;
-      for (int64_t k = 0; k < most; ++k) map.push_back(std::min(begin + k, end - 1));
-    }
+    if (count > 0 && n % count == 0) even.push_back(n / count);
+  }
+  if (static_cast<int>(even.size()) == axes) {
+    const Operand whole = PoolSideBySide(x, y, even, &out);
+    Take(LocalPositions(whole, PlaneSize(x.desc.dims, axes), at), &out);
+    return OkStatus();
+  }
+  std::vector<AxisMap> maps;
+  std::vector<int64_t> kernel;
+  Operand from = x;
+  for (int a = 0; a < axes; ++a) {
+    OPSNN_ASSIGN_OR_RETURN(AxisMap map, MapOf(call, x.desc.dims[2 + a], sizes[static_cast<size_t>(a)]));
     Dims dims = from.desc.dims;
-    dims[2 + a] = static_cast<int64_t>(map.size());
+    dims[2 + a] = static_cast<int64_t>(map.elements.size());
     const Operand to = out.Temp(x.desc.dtype, dims);
-    OpCall gather = CallOf("Gather", {from, ConstantInts(map)}, {to});
-    gather.attrs.Set("axis", int64_t{2 + a});
-    out.first.push_back(std::move(gather));
+    out.first.push_back(Along("Gather", 2 + a, {from, ConstantInts(map.elements)}, to));
     from = to;
-    kernel.push_back(most);
+    kernel.push_back(map.kernel);
     maps.push_back(std::move(map));
   }
-  OpCall pool = CallOf("MaxPool", {from}, {y, out.Temp(DType::kS64, y.desc.dims)});
-  pool.attrs.Set("kernel_shape", kernel);
-  pool.attrs.Set("strides", kernel);
-  const Operand whole = pool.outputs[1], local = out.Temp(DType::kS64, y.desc.dims);
-  out.first.push_back(std::move(pool));
-  const int64_t plane = PlaneSize(from.desc.dims, axes);
-  out.first.push_back(LocalPositions(whole, std::max<int64_t>(1, plane), local));
-  OPSNN_ASSIGN_OR_RETURN(const auto table, NewConstant(call, DType::kS64, {plane}));
-  for (int64_t i = 0; i < plane; ++i) {
-    int64_t rest = i, position = 0, scale = 1;
-    for (int a = axes - 1; a >= 0; --a) {
-      const auto& map = maps[static_cast<size_t>(a)];
-      const auto size = static_cast<int64_t>(map.size());
-      position += map[static_cast<size_t>(rest % size)] * scale;
-      rest /= size, scale *= x.desc.dims[2 + a];
-    }
-    table->as<int64_t>()[i] = position;
+  const Operand whole = PoolSideBySide(from, y, kernel, &out), local = out.Temp(DType::kS64, y.desc.dims);
+  int64_t plane = 1;
+  for (const AxisMap& map : maps) {
+    const auto size = static_cast<int64_t>(map.elements.size());
+    OPSNN_RETURN_IF_ERROR(
+        RequireRoom(call, size, kBytesPerElement * static_cast<size_t>(std::max<int64_t>(1, plane))));
+    plane *= size;
   }
-  Take(CallOf("Gather", {Constant(table), local}, {WithDType(at, DType::kS64)}), &out);
+  out.first.push_back(LocalPositions(whole, std::max<int64_t>(1, plane), local));
+  OPSNN_ASSIGN_OR_RETURN(const Operand table, PositionsOf(call, maps, x, plane));
+  Take(CallOf("Gather", {table, local}, {WithDType(at, DType::kS64)}), &out);
   out.attrs.Set("axis", int64_t{0});
   return OkStatus();
 }

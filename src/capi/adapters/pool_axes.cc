@@ -5,7 +5,7 @@
 #include <array>
 #include <numeric>
 
-#include "capi/adapters/common.h"
+#include "capi/adapters/pool_windows.h"
 
 namespace opsnn::capi {
 namespace {
@@ -21,13 +21,15 @@ struct AxisWindows {
   int64_t pieces = 1;
 };
 
-constexpr size_t kBytesPerWindow = 2 * sizeof(int64_t) + sizeof(double);
+// What a listed window costs: both ends and the divisor, here and as attributes.
+constexpr size_t kBytesPerWindow = 2 * (2 * sizeof(int64_t) + sizeof(double));
 
 AxisWindows AdaptiveWindows(int64_t size, int64_t count) {
   AxisWindows w{size, {}, {}, {}, std::max<int64_t>(1, std::gcd(size, count))};
+  const AdaptiveAxis axis{size, std::max<int64_t>(1, count)};
   for (int64_t i = 0; i < count; ++i) {
-    w.begin.push_back(i * size / count);
-    w.end.push_back(((i + 1) * size + count - 1) / count);
+    w.begin.push_back(axis.begin(i));
+    w.end.push_back(axis.end(i));
     w.divisor.push_back(static_cast<double>(w.end.back() - w.begin.back()));
   }
   return w;
@@ -66,6 +68,8 @@ AxisWindows SlidingWindows(const PoolArgs& p, size_t axis, int64_t size, int64_t
 // [windows, size] of one piece, or transposed.
 Result<Operand> MatrixOf(const Call& call, const AxisWindows& w, double factor, bool transposed) {
   const int64_t count = static_cast<int64_t>(w.begin.size()) / w.pieces, size = w.size / w.pieces;
+  OPSNN_RETURN_IF_ERROR(
+      RequireRoom(call, size, static_cast<size_t>(std::max<int64_t>(1, count)) * sizeof(float)));
   OPSNN_ASSIGN_OR_RETURN(const auto m,
                          NewConstant(call, DType::kF32, transposed ? Dims{size, count} : Dims{count, size}));
   std::fill(m->as<float>(), m->as<float>() + count * size, 0.0F);
@@ -78,8 +82,11 @@ Result<Operand> MatrixOf(const Call& call, const AxisWindows& w, double factor, 
 }
 
 // dx = dy spread over the windows of the last axes.
-void BindGradient(const Operand& dy, const Operand& dx, const std::vector<AxisWindows>& windows,
-                  double factor, OpCall* out) {
+Status BindGradient(const Call& call, const Operand& dy, const Operand& dx,
+                    const std::vector<AxisWindows>& windows, double factor, OpCall* out) {
+  // The windows of every row and slice are looked up before.
+  for (size_t i = 0; i + 1 < windows.size(); ++i)
+    OPSNN_RETURN_IF_ERROR(RequireRoom(call, windows[i].size, kBytesPerWindow));
   std::vector<int64_t> begin, end;
   std::vector<double> divisor;
   for (const AxisWindows& w : windows) {
@@ -93,6 +100,7 @@ void BindGradient(const Operand& dy, const Operand& dx, const std::vector<AxisWi
   out->attrs.Set("begin", std::move(begin));
   out->attrs.Set("end", std::move(end));
   out->attrs.Set("divisor", std::move(divisor));
+  return OkStatus();
 }
 
 // The axis as two: its pieces and what is in each.
@@ -111,10 +119,7 @@ Operand InPieces(const Operand& o, int axis, int64_t pieces) {
 // y = x through the matrices of the last axes, all in f32; the last product is stored in the type of y.
 Status BindAxes(const Call& call, const Operand& x, const Operand& y, const std::vector<AxisWindows>& windows,
                 double factor, bool gradient, OpCall* out) {
-  if (gradient) {
-    BindGradient(x, y, windows, factor, out);
-    return OkStatus();
-  }
+  if (gradient) return BindGradient(call, x, y, windows, factor, out);
   const int axes = static_cast<int>(windows.size()), rank = x.desc.dims.rank();
   Operand from = WithDType(x, DType::kF32);
   std::vector<OpCall> calls;
@@ -196,19 +201,33 @@ Status BindAverage(const Call& call, const Operand& x, const Operand& y, bool gr
   return BindAxes(call, x, y, windows, p.divisor ? 1.0 / static_cast<double>(p.divisor) : 1, gradient, out);
 }
 
+// Means over equal windows side by side: over whole images one reduction, else a pool.
+void BindEven(const Operand& image, const Operand& pooled, const std::vector<int64_t>& kernel, OpCall* out) {
+  const int rank = image.desc.dims.rank(), axes = static_cast<int>(kernel.size());
+  std::vector<int64_t> dims;
+  bool whole = true;
+  for (int i = rank - axes; i < rank; ++i) dims.push_back(i), whole = whole && pooled.desc.dims[i] == 1;
+  if (whole) {
+    Reduce("ReduceMean", image, image.desc.dtype, pooled, dims, true, out);
+    return;
+  }
+  Take(CallOf("AveragePool", {WithBatch(image, axes)}, {WithBatch(pooled, axes)}), out);
+  out->attrs.Set("kernel_shape", kernel);
+  out->attrs.Set("strides", kernel);
+}
+
 Status BindAdaptive(const Call& call, const Operand& image, const Operand& pooled, bool gradient, size_t axes,
                     OpCall* out) {
   const int rank = image.desc.dims.rank(), first = rank - static_cast<int>(axes);
   OPSNN_RETURN_IF_ERROR(RequireRank(call, image, static_cast<int>(axes) + 1, static_cast<int>(axes) + 2));
   OPSNN_RETURN_IF_ERROR(RequireRank(call, pooled, rank, rank));
   OPSNN_RETURN_IF_ERROR(RequireDType(call, pooled, image.desc.dtype, "self"));
-  std::vector<AxisWindows> windows;
+  std::vector<int64_t> kernel;  // where the windows of all axes are equal and side by side
   for (int i = 0; i < rank; ++i) {
     const int64_t in = image.desc.dims[i], n = pooled.desc.dims[i];
     if (i < first ? in == n : (in > 0 || n == 0)) {
       if (i < first) continue;
-      OPSNN_RETURN_IF_ERROR(RequireRoom(call, n, kBytesPerWindow));
-      windows.push_back(AdaptiveWindows(in, n));
+      kernel.push_back(n > 0 && in % n == 0 ? in / n : 0);
       continue;
     }
     return InvalidArgument(
@@ -216,6 +235,16 @@ Status BindAdaptive(const Call& call, const Operand& image, const Operand& poole
         "have elements",
         call.function().api, NameOf(call, pooled).c_str(), ToString(pooled.desc.dims).c_str(),
         ToString(image.desc.dims).c_str());
+  }
+  const bool even = std::find(kernel.begin(), kernel.end(), 0) == kernel.end();
+  if (!gradient && even) {
+    BindEven(image, pooled, kernel, out);
+    return OkStatus();
+  }
+  std::vector<AxisWindows> windows;
+  for (int i = first; i < rank; ++i) {
+    OPSNN_RETURN_IF_ERROR(RequireRoom(call, pooled.desc.dims[i], kBytesPerWindow));
+    windows.push_back(AdaptiveWindows(image.desc.dims[i], pooled.desc.dims[i]));
   }
   const Operand &x = gradient ? pooled : image, &y = gradient ? image : pooled;
   return BindAxes(call, x, y, windows, 1, gradient, out);

@@ -82,9 +82,8 @@ template <typename Index>
 Status Scatter(const MaxPoolGrad& p) {
   const Index* const positions = static_cast<const Index*>(p.positions);
   if (const int64_t at = FirstOutside(positions, p.planes * p.windows, p.pixels); at >= 0) {
-    return InvalidArgument("max pool gradient: position %lld at %lld; allowed: 0 to %lld",
-                           static_cast<long long>(positions[at]), static_cast<long long>(at),
-                           static_cast<long long>(p.pixels - 1));
+    return InvalidArgument("position %lld at %lld; allowed: 0 to %lld", static_cast<long long>(positions[at]),
+                           static_cast<long long>(at), static_cast<long long>(p.pixels - 1));
   }
   std::atomic<bool> failed{false};
   ParallelOwned(p.planes, [&](int64_t plane) {

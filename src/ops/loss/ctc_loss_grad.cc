@@ -47,9 +47,9 @@ void Sequence(const CtcShape& s, int64_t n, const op::RunArgs& args) {
     }
     for (int64_t c = 0; c < s.classes; ++c) {
       const T p = probs[t * step + c];
-      const T part = through[static_cast<size_t>(c)] == kNone
-                         ? T{0}
-                         : std::exp(through[static_cast<size_t>(c)] + loss - p);
+      // The share of no path is 0; of an infinite loss, which has no gradient, it is NaN.
+      const T share = through[static_cast<size_t>(c)];
+      const T part = share == kNone && std::isfinite(loss) ? T{0} : std::exp(share + loss - p);
       row[c] = (std::exp(p) - part) * grad;
     }
   }

@@ -61,7 +61,7 @@ Result<op::KernelPtr> PlanMax(const op::PlanContext& c) {
   const auto run = [plan](const op::RunArgs& args) {
     pool::MaxPoolGrad p = plan;
     p.dy = args.inputs[0], p.positions = args.inputs[1], p.dx = args.outputs[0];
-    return pool::RunMaxPoolGrad(p);
+    return pool::RunMaxPoolGrad(p).WithContext("MaxPoolGrad: positions");
   };
   return Staged(c, MakeKernel("planes: values added at their positions", run));
 }

@@ -62,7 +62,7 @@ TEST(MaxPoolGrad, RefusesPositionsOutside) {
     call.In(dy).In(at).Attr("shape", std::vector<int64_t>{1, 3, 3});
     EXPECT_FALSE(call.Run().ok());
     EXPECT_EQ(call.status().message(),
-              StrFormat("max pool gradient: position %d at 3; allowed: 0 to 8", static_cast<int>(bad)));
+              StrFormat("MaxPoolGrad: positions: position %d at 3; allowed: 0 to 8", static_cast<int>(bad)));
   }
 }
 

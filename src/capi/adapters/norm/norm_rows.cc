@@ -1,5 +1,8 @@
 // Normalisations of rows with something before or behind: sums, adaptive scales, masked softmax. One row
 // program each.
+#include <algorithm>
+#include <limits>
+
 #include "capi/adapters/norm/norm_args.h"
 
 namespace opsnn::capi {
@@ -219,34 +222,94 @@ constexpr double kMasked = -10000;
 
 }  // namespace
 
+namespace {
+
+// What softmax and gradient share: x (or gradOutput), y for the gradient, and the result.
+struct MaskedSoftmax {
+  Operand x, y, mask, result;
+  double scale = 1, masked = kMasked;
+
+  OpCall Bind() const {
+    std::vector<Operand> inputs = {x, mask};
+    const bool gradient = y.given();
+    if (gradient) inputs.push_back(y);
+    return FormulaCall(std::move(inputs), {result}, 1, [&](ProgramBuilder&, Formula& f) {
+      if (!gradient) return std::vector<Term>{SoftmaxOf(f, Select(f.In(1), masked, f.In(0) * scale))};
+      const Term g = f.In(0), s = f.In(2);
+      return std::vector<Term>{Select(f.In(1), 0.0, s * (g - RowSum(g * s)) * scale)};
+    });
+  }
+};
+
+// Rows [row, row + rows) and columns [column, column + columns) of the matrices of o.
+Operand Part(Operand o, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  Dims dims = o.desc.dims;
+  const Dims strides = StridesOf(o.desc);
+  const int r = dims.rank();
+  o.offset += row * strides[r - 2] + column * strides[r - 1];
+  dims[r - 2] = rows, dims[r - 1] = columns;
+  return WithView(std::move(o), dims, strides);
+}
+
+// Everything above the diagonal is masked, and exactly 0. Bands of rows look only at the columns that one of
+// them may see: little more than half of the elements.
+Status BindCausal(const Call& call, MaskedSoftmax m, OpCall* out) {
+  constexpr int64_t kBands = 8, kLeastRows = 16;  // a call per band costs what some rows do
+  constexpr int64_t kMost = int64_t{1} << 26;     // bytes of the masks, which planning fills
+  const Dims& d = m.x.desc.dims;
+  const int64_t rows = d[2], columns = d[3];
+  if (rows > kMost / std::max<int64_t>(1, columns)) {
+    return Errorf(Code::kNotImplemented, "%s: a causal mask for %lld rows of %lld; supported: %lld elements",
+                  call.function().api, static_cast<long long>(rows), static_cast<long long>(columns),
+                  static_cast<long long>(kMost));
+  }
+  m.masked = -std::numeric_limits<double>::infinity();
+  const int64_t band = std::max(kLeastRows, (rows + kBands - 1) / kBands);
+  std::vector<OpCall> calls;
+  for (int64_t row = 0; row < rows || calls.empty(); row += band) {
+    const int64_t n = std::min(band, rows - row), seen = std::min(columns, row + n);
+    OPSNN_ASSIGN_OR_RETURN(const auto above, NewConstant(call, DType::kBool, {1, 1, n, seen}));
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c < seen; ++c) above->as<uint8_t>()[r * seen + c] = c > row + r;
+    }
+    MaskedSoftmax part = m;
+    part.mask = Constant(above);
+    for (Operand* o : {&part.x, &part.y, &part.result})
+      if (o->given()) *o = Part(*o, row, n, 0, seen);
+    calls.push_back(part.Bind());
+    if (seen == columns) continue;
+    const Operand rest = Part(m.result, row, n, seen, columns - seen);
+    calls.push_back(
+        CallOf("Identity", {BroadcastView(ConstantFloat(0, rest.desc.dtype), rest.desc.dims)}, {rest}));
+  }
+  return TakeAll(std::move(calls), out);
+}
+
+}  // namespace
+
 Status Adapt_ScaledMaskedSoftmax(const Call& call, OpCall& out) {
   const bool gradient = call.function().Find("gradOutput") >= 0;
-  const Operand x = Arg(call, gradient ? "gradOutput" : "x"), y = Arg(call, "y"), mask = Arg(call, "mask");
-  const Operand result = gradient ? Arg(call, "out") : y;
+  MaskedSoftmax m;
+  m.x = Arg(call, gradient ? "gradOutput" : "x"), m.mask = Arg(call, "mask");
+  m.result = Arg(call, gradient ? "out" : "y"), m.scale = call.Double("scale");
+  if (gradient) m.y = Arg(call, "y");
   const char* fixed = gradient ? "fixTriuMask" : "fixedTriuMask";
-  if (call.Int(fixed) != 0) return BadValue(call, fixed, "true", "false");
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 4, 4));
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, mask, 4, 4));
-  for (const Operand* o : {&y, &result}) {
-    OPSNN_RETURN_IF_ERROR(RequireSameShape(call, *o, x));
-    OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, gradient ? "gradOutput" : "x"));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, m.x, 4, 4));
+  for (const Operand* o : {&m.y, &m.result}) {
+    if (o->given()) OPSNN_RETURN_IF_ERROR(RequireSameShape(call, *o, m.x));
+    if (o->given())
+      OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, m.x.desc.dtype, gradient ? "gradOutput" : "x"));
   }
-  const auto both = BroadcastDims(mask.desc.dims, x.desc.dims);
-  if (!both.ok() || !(*both == x.desc.dims)) {
+  if (call.Int(fixed) != 0) return BindCausal(call, std::move(m), &out);
+  if (!m.mask.given())
+    return Errorf(Code::kNull, "%s: mask is null; %s is false", call.function().api, fixed);
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, m.mask, 4, 4));
+  const auto both = BroadcastDims(m.mask.desc.dims, m.x.desc.dims);
+  if (!both.ok() || !(*both == m.x.desc.dims)) {
     return InvalidArgument("%s: mask has shape %s; allowed: shapes that broadcast to %s", call.function().api,
-                           ToString(mask.desc.dims).c_str(), ToString(x.desc.dims).c_str());
+                           ToString(m.mask.desc.dims).c_str(), ToString(m.x.desc.dims).c_str());
   }
-  const double scale = call.Double("scale");
-  std::vector<Operand> inputs = {x, mask};
-  if (gradient) inputs.push_back(y);
-  Take(FormulaCall(std::move(inputs), {result}, 1,
-                   [&](ProgramBuilder&, Formula& f) {
-                     if (!gradient)
-                       return std::vector<Term>{SoftmaxOf(f, Select(f.In(1), kMasked, f.In(0) * scale))};
-                     const Term g = f.In(0), s = f.In(2);
-                     return std::vector<Term>{Select(f.In(1), 0.0, s * (g - RowSum(g * s)) * scale)};
-                   }),
-       &out);
+  Take(m.Bind(), &out);
   return OkStatus();
 }
 

@@ -270,6 +270,49 @@ TEST_F(NormRows, MaskedSoftmax) {
   }
 }
 
+// The mask above the diagonal, in one band of rows and in several: what is above is exactly 0, also where all
+// scores are far below.
+TEST_F(NormRows, CausalSoftmax) {
+  for (const auto& [s, w] :
+       {std::pair<int64_t, int64_t>{1, 1}, {5, 9}, {9, 5}, {40, 40}, {150, 160}, {150, 20}}) {
+    for (const DType t : kFloats) {
+      const Dims dims = {2, 2, s, w};
+      RandomTensor x(t, dims, rng_, s == 40), g(t, dims, rng_);
+      ApiTensor y(t, dims, &rng_, s == 9), dx(t, dims, &rng_, s == 150);
+      const double scale = 0.5;
+      ASSERT_EQ(CALL(aclnnScaledMaskedSoftmax, x, nullptr, scale, true, y), 0) << aclGetRecentErrMsg();
+      std::vector<double> want, grads;
+      for (int64_t r = 0; r < 4 * s; ++r) {
+        const int64_t seen = std::min(w, r % s + 1);
+        double sum = 0, most = -1e300;
+        for (int64_t i = 0; i < seen; ++i) most = std::max(most, scale * x[r * w + i]);
+        for (int64_t i = 0; i < seen; ++i) sum += std::exp(scale * x[r * w + i] - most);
+        for (int64_t i = 0; i < w; ++i)
+          want.push_back(i < seen ? std::exp(scale * x[r * w + i] - most) / sum : 0);
+      }
+      const auto stored = y.Get();
+      EXPECT_EQ(Compare(stored, want, RowTolerances(want, t)), "") << Name(t) << s;
+      ASSERT_EQ(CALL(aclnnScaledMaskedSoftmaxBackward, g, y, nullptr, 0.5, true, dx), 0)
+          << aclGetRecentErrMsg();
+      for (int64_t r = 0; r < 4 * s; ++r) {
+        double dot = 0;
+        for (int64_t i = 0; i < w; ++i) dot += g[r * w + i] * stored[static_cast<size_t>(r * w + i)];
+        for (int64_t i = 0; i < w; ++i) {
+          const double v = 0.5 * stored[static_cast<size_t>(r * w + i)] * (g[r * w + i] - dot);
+          grads.push_back(i <= r % s ? v : 0);
+        }
+      }
+      EXPECT_EQ(Compare(dx.Get(), grads, RowTolerances(grads, t)), "") << Name(t) << s;
+      ExpectGuards({&x, &g, &y, &dx});
+    }
+  }
+  ApiTensor x(DType::kF32, {1, 1, 2, 2}), y(DType::kF32, {1, 1, 2, 2});
+  x.Set({-30000, -30000, -30000, -30000});
+  ASSERT_EQ(CALL(aclnnScaledMaskedSoftmax, x, nullptr, 1, true, y), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(y.Get(), (std::vector<double>{1, 0, 0.5, 0.5}));
+  ExpectRefused(CALL(aclnnScaledMaskedSoftmax, x, nullptr, 1, false, y), 161001, {"mask is null"});
+}
+
 TEST_F(NormRows, MaskedSoftmaxWithBias) {
   for (int round = 0; round < 16; ++round) {
     const DType t = kFloats[round % 3];
