@@ -44,7 +44,7 @@ R Guard(const char* function, int oom_code, F&& body) noexcept {
     code = CaughtException(function, "out of memory", oom_code);
   } catch (const std::length_error&) {  // of a container whose size overflows
     code = CaughtException(function, "out of memory", oom_code);
-  } catch (const std::exception&) {
+  } catch (...) {
     code =
         CaughtException(function, kUnexpected, oom_code == kAclnnBadAlloc ? kAclnnInternal : kInternalError);
   }
@@ -59,7 +59,7 @@ template <typename F>
 void GuardVoid(F&& body) noexcept {
   try {
     body();
-  } catch (const std::exception&) {
+  } catch (...) {
     CaughtException("", kUnexpected, kInternalError);
   }
 }

@@ -97,5 +97,59 @@ TEST_F(ObserverTest, TheLibrary) {
   std::remove(path.c_str());
 }
 
+// What the program's functions throw, of any type, ends where they were called from.
+TEST_F(ObserverTest, ExceptionsEndAtTheCall) {
+  const auto throws = [](void*) { throw 5; };  // no std::exception
+  EXPECT_EQ(aclrtLaunchHostFunc(stream_, throws, nullptr), 0);
+  int after = 0;
+  EXPECT_EQ(aclrtLaunchHostFunc(
+                stream_, [](void* p) { *static_cast<int*>(p) = 1; }, &after),
+            0);
+  EXPECT_NE(aclrtSynchronizeStream(stream_), 0);
+  EXPECT_NE(std::string(aclGetRecentErrMsg()).find("host function threw an exception"), std::string::npos);
+  EXPECT_EQ(after, 1);
+
+  const auto self = static_cast<uint64_t>(pthread_self());
+  ASSERT_EQ(aclrtSubscribeReport(self, stream_), 0);
+  ASSERT_EQ(aclrtLaunchCallback(throws, nullptr, ACL_CALLBACK_NO_BLOCK, stream_), 0);
+  ASSERT_EQ(aclrtSynchronizeStream(stream_), 0);
+  ExpectRefused(aclrtProcessReport(100), ACL_ERROR_RT_INTERNAL_ERROR, {"callback threw"});
+  EXPECT_EQ(aclrtUnSubscribeReport(self, stream_), 0);
+
+  const auto observer = [](aclrtStream, aclrtStreamState, void*) { throw std::string("no"); };
+  ASSERT_EQ(aclrtRegStreamStateCallback("throws", observer, nullptr), 0);
+  aclrtStream stream = nullptr;
+  EXPECT_EQ(aclrtCreateStream(&stream), 0);
+  EXPECT_EQ(aclrtDestroyStream(stream), 0);
+  ASSERT_EQ(aclrtRegStreamStateCallback("throws", nullptr, nullptr), 0);
+  EXPECT_NE(std::string(aclGetRecentErrMsg()).find("callback threw"), std::string::npos);
+
+  aclmdlRI model = nullptr;
+  ASSERT_EQ(aclmdlRICaptureBegin(stream_, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL), 0);
+  ASSERT_EQ(aclmdlRICaptureEnd(stream_, &model), 0);
+  ASSERT_EQ(aclmdlRIDestroyRegisterCallback(model, throws, nullptr), 0);
+  ExpectRefused(aclmdlRIDestroy(model), ACL_ERROR_RT_INTERNAL_ERROR, {"callback threw"});
+}
+
+// A host function that waits for its own stream, by the stream or with all others, is told so.
+TEST_F(ObserverTest, HostFunctionsCannotWaitForThemselves) {
+  int codes[2] = {};
+  const auto waits = [](void* p) {
+    auto* c = static_cast<int*>(p);
+    c[0] = aclrtSynchronizeDevice();
+    c[1] = aclrtSynchronizeDeviceWithTimeout(50);
+  };
+  ASSERT_EQ(aclrtLaunchHostFunc(stream_, waits, codes), 0);
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), 0);
+  EXPECT_EQ(codes[0], ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+  EXPECT_EQ(codes[1], ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+  aclGetRecentErrMsg();
+}
+
+TEST_F(ObserverTest, ConfigMustBeAFile) {
+  ExpectRefused(aclInit("/"), ACL_ERROR_INVALID_FILE, {"aclInit", "\"/\""});
+  ExpectRefused(aclInit("/no/such/file"), ACL_ERROR_INVALID_FILE, {"aclInit"});
+}
+
 }  // namespace
 }  // namespace opsnn::capi

@@ -65,8 +65,7 @@ void QueueHostFunction(const std::shared_ptr<Stream>& stream, CallbackFunction f
   task.payload = std::make_shared<Call>(Call{fn, arg, true});
   task.run = [](const void* payload) {
     const auto* call = static_cast<const Call*>(payload);
-    call->fn(call->arg);
-    return OkStatus();
+    return CallProgram("the host function", [&] { call->fn(call->arg); });
   };
   stream->Push(std::move(task));
 }
@@ -130,14 +129,15 @@ Report ProcessReport(Deadline deadline) {
   std::shared_ptr<PendingReport> report = mine.front();
   mine.pop_front();
   lock.unlock();
+  Status status;
   {
     Stream::CallbackScope scope;
-    report->call.fn(report->call.arg);
+    status = CallProgram("the callback", [&] { report->call.fn(report->call.arg); });
   }
   lock.lock();
   report->done = true;
   all.changed.notify_all();
-  return Report::kRan;
+  return status.ok() ? Report::kRan : Report::kThrew;
 }
 
 }  // namespace opsnn::runtime

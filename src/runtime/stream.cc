@@ -378,11 +378,14 @@ bool AbortAllStreams(int device, Deadline deadline) {
   return true;
 }
 
-bool DrainAllStreams(int device, Deadline deadline, AtGates gates) {
+Stream::Wait DrainAllStreams(int device, Deadline deadline, AtGates gates) {
+  Stream::Wait all = Stream::Wait::kDone;
   for (const auto& s : StreamsOf(device)) {
-    if (s->Drain(deadline, gates) == Stream::Wait::kTimeout) return false;
+    const Stream::Wait one = s->Drain(deadline, gates);
+    if (all == Stream::Wait::kDone) all = one;
+    if (one == Stream::Wait::kTimeout) break;
   }
-  return true;
+  return all;
 }
 
 }  // namespace opsnn::runtime

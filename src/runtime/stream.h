@@ -155,8 +155,9 @@ void NoteAccesses(const Stream& stream, const char* function, const std::vector<
 // passed.
 bool AbortAllStreams(int device, Deadline deadline = std::nullopt);
 
-// Drains every live stream of a device, or of all devices (-1). False if the deadline passed.
-bool DrainAllStreams(int device, Deadline deadline = std::nullopt, AtGates gates = AtGates::kWait);
+// Drains every live stream of a device, or of all devices (-1), until the deadline has passed. What kept it
+// from draining the first one that it could not drain, else kDone.
+Stream::Wait DrainAllStreams(int device, Deadline deadline = std::nullopt, AtGates gates = AtGates::kWait);
 
 }  // namespace opsnn::runtime
 

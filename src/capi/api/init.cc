@@ -29,7 +29,11 @@ OPSNN_ACL_API aclError aclInit(const char* configPath) {
     }
     char part[4096];
     for (size_t n; (n = std::fread(part, 1, sizeof part, f)) > 0;) config.append(part, n);
+    const bool failed = std::ferror(f) != 0;  // a folder opens but does not read
     std::fclose(f);
+    if (failed) {
+      return Fail("aclInit", ACL_ERROR_INVALID_FILE, StrFormat("cannot read configPath \"%s\"", configPath));
+    }
   }
   if (Status s = InitKnobs(); !s.ok()) return Fail("aclInit", ACL_ERROR_INVALID_PARAM, s.message());
   {

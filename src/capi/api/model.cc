@@ -6,6 +6,7 @@
 #include "capi/acl_exports.h"
 #include "capi/api/find_stream.h"
 #include "capi/boundary.h"
+#include "runtime/callbacks.h"
 #include "runtime/capture.h"
 #include "runtime/check.h"
 #include "runtime/device.h"
@@ -208,8 +209,13 @@ OPSNN_ACL_API aclError aclmdlRIDestroy(aclmdlRI modelRI) {
     std::lock_guard lock(model->mutex);
     callbacks = model->at_destroy;
   }
-  for (const auto& [function, data] : callbacks) function(data);
-  return ACL_SUCCESS;
+  Status status;
+  for (const auto& [function, data] : callbacks) {
+    const Status one = runtime::CallProgram("the registered callback", [&] { function(data); });
+    if (status.ok()) status = one;
+  }
+  return status.ok() ? int{ACL_SUCCESS}
+                     : Fail("aclmdlRIDestroy", ACL_ERROR_RT_INTERNAL_ERROR, status.message());
 }
 
 OPSNN_ACL_API aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData) {

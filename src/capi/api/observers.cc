@@ -8,6 +8,7 @@
 
 #include "capi/acl_exports.h"
 #include "capi/boundary.h"
+#include "runtime/callbacks.h"
 #include "runtime/device.h"
 
 namespace opsnn::capi {
@@ -42,7 +43,11 @@ class Named {
       std::lock_guard lock(mutex_);
       for (const auto& [name, f] : functions_) all.push_back(f);
     }
-    for (const auto& [function, args] : all) call(function, args);
+    for (const auto& [function, args] : all) {
+      // What happened is told to the others all the same, and the call that tells of it goes on.
+      const Status status = runtime::CallProgram("the registered callback", [&] { call(function, args); });
+      if (!status.ok()) Fail("callback", status);
+    }
   }
 
  private:
@@ -89,6 +94,14 @@ int CheckType(const char* api, aclRegisterCallbackType type, bool has_function) 
   return ACL_SUCCESS;
 }
 
+// What a registered function answers; an exception out of it is a failure of `api`.
+template <typename Call>
+int CodeOf(const char* api, Call call) {
+  int code = ACL_SUCCESS;
+  const Status status = runtime::CallProgram("the registered callback", [&] { code = call(); });
+  return status.ok() ? code : Fail(api, ACL_ERROR_RT_INTERNAL_ERROR, status.message());
+}
+
 template <typename Function>
 int Unregister(const char* api, std::vector<Entry<Function>>& entries, aclRegisterCallbackType type,
                Function function) {
@@ -119,7 +132,8 @@ int TellInit(const std::string& config) {
     all = TheLibrary().init;
   }
   for (const auto& e : all) {
-    if (int code = e.function(config.c_str(), config.size(), e.data)) return code;
+    if (int code = CodeOf("aclInit", [&] { return e.function(config.c_str(), config.size(), e.data); }))
+      return code;
   }
   return ACL_SUCCESS;
 }
@@ -132,7 +146,7 @@ int TellFinalize() {
     all = TheLibrary().finalize;
   }
   for (const auto& e : all) {
-    if (int code = e.function(e.data)) return code;
+    if (int code = CodeOf("aclFinalize", [&] { return e.function(e.data); })) return code;
   }
   return ACL_SUCCESS;
 }
@@ -185,7 +199,8 @@ OPSNN_ACL_API aclError aclInitCallbackRegister(aclRegisterCallbackType type, acl
     config = TheLibrary().config;
   }
   // After aclInit it is called at once.
-  return config ? cbFunc(config->c_str(), config->size(), userData) : int{ACL_SUCCESS};
+  return config ? CodeOf(kApi, [&] { return cbFunc(config->c_str(), config->size(), userData); })
+                : int{ACL_SUCCESS};
 }
 
 OPSNN_ACL_API aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc) {

@@ -184,12 +184,19 @@ OPSNN_ACL_API aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
     return Fail("aclrtSynchronizeDeviceWithTimeout", ACL_ERROR_RT_CONTEXT_NULL,
                 "no device is set in this process");
   }
-  if (runtime::DrainAllStreams(context->device, DeadlineIn(timeout))) {
-    if (Checks(runtime::kCheckSync)) runtime::NoteAllDone();
-    return ACL_SUCCESS;
+  switch (runtime::DrainAllStreams(context->device, DeadlineIn(timeout))) {
+    case Stream::Wait::kTimeout:
+      return Fail("aclrtSynchronizeDeviceWithTimeout", ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                  "the work queued on the device did not finish in time");
+    case Stream::Wait::kFromInside:
+      return Fail("aclrtSynchronizeDeviceWithTimeout", ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "called by a host function of a stream that it waits for");
+    case Stream::Wait::kBlocked:  // only where gates end the wait
+    case Stream::Wait::kDone:
+      break;
   }
-  return Fail("aclrtSynchronizeDeviceWithTimeout", ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-              "the work queued on the device did not finish in time");
+  if (Checks(runtime::kCheckSync)) runtime::NoteAllDone();
+  return ACL_SUCCESS;
 }
 OPSNN_ACL_API aclError aclrtSynchronizeDevice() { return aclrtSynchronizeDeviceWithTimeout(-1); }
 
@@ -380,6 +387,9 @@ OPSNN_ACL_API aclError aclrtProcessReport(int32_t timeout) {
   switch (runtime::ProcessReport(DeadlineIn(timeout))) {
     case runtime::Report::kRan:
       return ACL_SUCCESS;
+    case runtime::Report::kThrew:
+      return Fail("aclrtProcessReport", ACL_ERROR_RT_INTERNAL_ERROR,
+                  "the callback threw an exception; a function that opsnn calls must not");
     case runtime::Report::kTimeout:
       return Fail("aclrtProcessReport", ACL_ERROR_WAIT_CALLBACK_TIMEOUT, "no callback arrived in time");
     case runtime::Report::kNotSubscribed:
