@@ -327,6 +327,23 @@ TEST_F(Reductions, SortAndArgsort) {
   }
 }
 
+// The largest of no elements does not exist.
+TEST_F(Reductions, InfiniteNormsNeedElements) {
+  RandomTensor x(DType::kF32, {3, 0}, rng_);
+  ApiTensor y(DType::kF32, {3}, &rng_);
+  const int64_t last[] = {1};
+  aclIntArray* dims = aclCreateIntArray(last, 1);
+  for (float order : {INFINITY, -INFINITY, -1.0f}) {
+    ApiScalar p(order);
+    ExpectRefused(CALL(aclnnLinalgVectorNorm, x, p, dims, false, ACL_FLOAT, y), 161002, {"self", "order"});
+    ExpectRefused(CALL(aclnnNorm, x, p, dims, false, y), 161002, {"self", "order"});
+  }
+  ApiScalar two(2.0f);
+  EXPECT_EQ(CALL(aclnnNorm, x, two, dims, false, y), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(y.Get(), std::vector<double>(3, 0.0));
+  aclDestroyIntArray(dims);
+}
+
 TEST_F(Reductions, Arange) {
   for (DType t : {DType::kF32, DType::kF16, DType::kS32, DType::kS64, DType::kF64}) {
     for (int round = 0; round < 10; ++round) {

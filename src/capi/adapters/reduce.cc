@@ -114,6 +114,14 @@ Status Adapt_Reduce(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+// Infinite and negative orders have no value over no elements: there is no largest or smallest one.
+Status RequireElements(const Call& call, const Operand& self, double order, const Operand& y) {
+  if (order >= 0 && !std::isinf(order)) return OkStatus();
+  if (NumElements(self.desc.dims) > 0 || NumElements(y.desc.dims) == 0) return OkStatus();
+  return InvalidArgument("%s: self has shape %s; allowed: elements to reduce, as the order is %g",
+                         call.function().api, ToString(self.desc.dims).c_str(), order);
+}
+
 Status Adapt_Norm(const Call& call, OpCall& out) {
   const Operand self = Arg(call, "self"), y = Arg(call, "out");
   const bool keep = call.Int("keepdim") != 0;
@@ -121,6 +129,7 @@ Status Adapt_Norm(const Call& call, OpCall& out) {
   OPSNN_ASSIGN_OR_RETURN(const auto dims, DimsOf(call, "dim", self.desc.dims.rank()));
   const Dims want = ReducedDims(self.desc.dims, dims, keep);
   OPSNN_RETURN_IF_ERROR(RequireShape(call, y, want, "the shape of the result"));
+  OPSNN_RETURN_IF_ERROR(RequireElements(call, self, p, y));
   std::vector<OpCall> calls;
   AppendNorm(self, p, dims, keep, y, &out, &calls);
   return TakeAll(std::move(calls), &out);
@@ -137,6 +146,7 @@ Status Adapt_VectorNorm(const Call& call, OpCall& out) {
   }
   OPSNN_RETURN_IF_ERROR(
       RequireShape(call, y, ReducedDims(self.desc.dims, dims, keep), "the shape of the result"));
+  OPSNN_RETURN_IF_ERROR(RequireElements(call, self, order, y));
   std::vector<OpCall> calls;
   AppendNorm(self, order, dims, keep, y, &out, &calls);
   return TakeAll(std::move(calls), &out);

@@ -130,7 +130,8 @@ void TopKT(const AxisParams& p, int64_t k, bool sorted, T* values, int64_t* posi
   });
 }
 
-// Sums wrap as unsigned numbers do; halves are kept in f32.
+// Sums wrap as unsigned numbers do. Others are kept in double: one chain of additions along a long axis
+// drifts by percents in f32, and its latency is the same.
 template <typename T>
 void CumulativeSumT(const AxisParams& p, bool exclusive, bool reverse, T* dst) {
   const T* src = static_cast<const T*>(p.src);
@@ -150,13 +151,15 @@ void CumulativeSumT(const AxisParams& p, bool exclusive, bool reverse, T* dst) {
           [](uint64_t s) { return static_cast<T>(s); });
     } else if constexpr (std::is_same_v<T, F16>) {
       run(
-          0.0f, [](float s, T x) { return s + ToFloat(x); }, [](float s) { return ToF16(s); });
+          0.0, [](double s, T x) { return s + double{ToFloat(x)}; },
+          [](double s) { return ToF16(static_cast<float>(s)); });
     } else if constexpr (std::is_same_v<T, BF16>) {
       run(
-          0.0f, [](float s, T x) { return s + ToFloat(x); }, [](float s) { return ToBF16(s); });
+          0.0, [](double s, T x) { return s + double{ToFloat(x)}; },
+          [](double s) { return ToBF16(static_cast<float>(s)); });
     } else {
       run(
-          T{0}, [](T s, T x) { return s + x; }, [](T s) { return s; });
+          0.0, [](double s, T x) { return s + double{x}; }, [](double s) { return static_cast<T>(s); });
     }
   });
 }
