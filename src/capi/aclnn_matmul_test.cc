@@ -1,5 +1,6 @@
 // Products against double sums: dtypes that meet, transposed and strided views, addends, quantised weights.
 #include <cmath>
+#include <cstring>
 
 #include "aclnnop/aclnn_addbmm.h"
 #include "aclnnop/aclnn_addmm.h"
@@ -10,6 +11,7 @@
 #include "aclnnop/aclnn_mv.h"
 #include "aclnnop/aclnn_trans_matmul_weight.h"
 #include "aclnnop/aclnn_triangular_solve.h"
+#include "aclnnop/aclnn_weight_quant_batch_matmul.h"
 #include "aclnnop/aclnn_weight_quant_batch_matmul_v2.h"
 #include "capi/aclnn_tester.h"
 
@@ -224,6 +226,64 @@ TEST_F(Products, QuantisedWeights) {
       CALL(aclnnWeightQuantBatchMatmulV2, line, wide, single, nullptr, nullptr, nullptr, nullptr, 0, out),
       161002, {"aclnnWeightQuantBatchMatmulV2: the workspace overflows 64 bits"});
   for (aclTensor* t : {wide, line, out}) aclDestroyTensor(t);
+}
+
+// The first version: the same weights by the constants for few rows and by those for many.
+TEST_F(Products, WeightQuantFirstVersion) {
+  for (int round = 0; round < 16; ++round) {
+    const bool t1 = round % 2, t2 = round % 4 > 1, one = round % 5 == 0, with_bias = round % 3 == 0;
+    const int64_t m = round % 8 < 4 ? rng_.Int(1, 64) : rng_.Int(65, 80), k = rng_.Int(1, 40),
+                  n = rng_.Int(1, 40);
+    RandomTensor x(DType::kF16, t1 ? Dims{k, m} : Dims{m, k}, rng_), bias(DType::kF32, {n}, rng_);
+    ApiTensor w(DType::kS8, t2 ? Dims{n, k} : Dims{k, n}, &rng_, round % 3 == 1), unit(DType::kS8, {32, 32});
+    w.memory().FillRandom(rng_, -128, 127);
+    const Dims own = one ? Dims{1} : round % 3 == 1 ? Dims{1, n} : Dims{n};
+    ApiTensor offset(DType::kS32, own), bits(DType::kS64, own), add(DType::kF16, own), mul(DType::kF16, own);
+    // A power of two as scale, and 2 (x2 + 0.5) in front of it: all constants are exact.
+    const float antiquant_scale = 2, antiquant_offset = 1;
+    std::vector<double> whole, packed, plain, factors;
+    for (int64_t i = 0; i < NumElements(own); ++i) {
+      const auto o = static_cast<double>(rng_.Int(-9, 9)),
+                 s = std::exp2(static_cast<double>(-rng_.Int(3, 6)));
+      const auto f = static_cast<float>(s * 2);
+      uint32_t word;
+      std::memcpy(&word, &f, sizeof(word));
+      // (x2 + 1) * 2 + add = (x2 + o) * 2.
+      whole.push_back(o), packed.push_back(word), plain.push_back((o - 1) * 2), factors.push_back(s);
+    }
+    offset.Set(whole), bits.Set(packed), add.Set(plain), mul.Set(factors);
+    ApiTensor y(DType::kF16, {m, n}, &rng_, round % 4 == 2);
+    ASSERT_EQ(CALL(aclnnWeightQuantBatchMatmul, x, w, unit, offset, bits, add, mul, OrNull(with_bias, bias),
+                   t1, t2, antiquant_scale, antiquant_offset, y),
+              0)
+        << aclGetRecentErrMsg();
+    const auto weights = w.Get();
+    std::vector<double> want, tolerance;
+    for (int64_t i = 0; i < m * n; ++i) {
+      const int64_t r = i / n, c = i % n;
+      const size_t column = one ? 0 : static_cast<size_t>(c);
+      double sum = 0, size = 0;
+      for (int64_t p = 0; p < k; ++p) {
+        const double v = x[t1 ? p * m + r : r * k + p] *
+                         (weights[static_cast<size_t>(t2 ? c * k + p : p * n + c)] + whole[column]) *
+                         factors[column] * 2;
+        sum += v, size = std::max(size, std::abs(v));
+      }
+      want.push_back(sum + (with_bias ? bias[c] : 0));
+      tolerance.push_back(SumTolerance(want.back(), size, k, DType::kF16));
+    }
+    EXPECT_EQ(Compare(y.Get(), want, tolerance), "") << m << "x" << k << "x" << n;
+    ExpectGuards({&x, &w, &y});
+  }
+  RandomTensor x(DType::kF16, {2, 3}, rng_), w(DType::kS8, {3, 4}, rng_);
+  ApiTensor y(DType::kF16, {2, 4}), three(DType::kS32, {3}), bits(DType::kS64, {4}),
+      unit(DType::kS8, {32, 32});
+  const auto call = [&](aclTensor* d, aclTensor* o) {
+    return CALL(aclnnWeightQuantBatchMatmul, x, w, d, o, bits, nullptr, nullptr, nullptr, false, false, 1.0f,
+                0.0f, y);
+  };
+  ExpectRefused(call(nullptr, three), 161001, {"diagonalMatrix is null"});
+  ExpectRefused(call(unit, three), 161002, {"deqOffset has shape [3]", "[4]"});
 }
 
 TEST_F(Products, TriangularSolve) {

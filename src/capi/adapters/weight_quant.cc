@@ -1,9 +1,9 @@
-// aclnnWeightQuantBatchMatmulV2, V3 and Nz: y = x (weight + offset) * scale + bias, with s8 weights that are
-// brought to f32 before one f32 product. Scales are given per tensor, per column or per group of rows and
+// aclnnWeightQuantBatchMatmul in all versions: y = x (weight + offset) * scale + bias, with s8 weights that
+// are brought to f32 before one f32 product. Scales are given per tensor, per column or per group of rows and
 // column.
 #include <algorithm>
 
-#include "capi/adapters/common.h"
+#include "capi/adapters/formula_call.h"
 #include "capi/adapters/tiles.h"
 
 namespace opsnn::capi {
@@ -60,8 +60,8 @@ Result<int64_t> GroupSize(const Call& call, int64_t k) {
   return size;
 }
 
-Status BindBias(const Call& call, int64_t n, OpCall* out) {
-  Operand bias = Arg(call, "biasOptional");
+Status BindBias(const Call& call, const char* param, int64_t n, OpCall* out) {
+  Operand bias = Arg(call, param);
   ProgramBuilder b;
   const SlotId product = b.Input();
   if (!bias.given()) return OkStatus();
@@ -132,7 +132,91 @@ Status Adapt_WeightQuantBatchMatmul(const Call& call, OpCall& out) {
   out.outputs = {y};
   out.converts_output = true;
   OPSNN_RETURN_IF_ERROR(RequireShape(call, y, {m, n}, "the shape of the product"));
-  return BindBias(call, n, &out);
+  return BindBias(call, "biasOptional", n, &out);
+}
+
+namespace {
+
+// One value, or one per column of the product, beside the matrix as it is stored.
+Result<Operand> AlongColumns(const Call& call, const char* param, int64_t n, bool transposed) {
+  const Operand o = Arg(call, param);
+  const Dims& d = o.desc.dims;
+  const int64_t elements = NumElements(d);
+  if (d.rank() > 2 || (elements != 1 && elements != n) || (d.rank() == 2 && d[0] != 1 && d[1] != 1)) {
+    return InvalidArgument(
+        "%s: %s has shape %s; allowed: one value, or one per column: [%lld], [1,%lld], [%lld,1]",
+        call.function().api, param, ToString(d).c_str(), ll{n}, ll{n}, ll{n});
+  }
+  if (elements == 1) return WithView(o, {1, 1}, {0, 0});
+  const int64_t step = StridesOf(o.desc)[d.rank() == 2 && d[0] == 1 ? 1 : 0];
+  return transposed ? WithView(o, {n, 1}, {step, 0}) : WithView(o, {1, n}, {0, step});
+}
+
+// The weights in f32, as they are stored. Few rows take the constants as devices prepare them for these,
+// deqOffset and deqScale; more rows take the plain ones.
+Result<Operand> FirstVersionWeights(const Call& call, const Operand& x2, int64_t m, int64_t n,
+                                    bool transposed, OpCall* out) {
+  constexpr int64_t kFewRows = 64;
+  const Operand full = out->Temp(DType::kF32, x2.desc.dims);
+  std::vector<Operand> inputs = {x2};
+  if (m <= kFewRows) {
+    for (const char* param : {"diagonalMatrix", "deqOffset", "deqScale"}) {
+      if (call.Given(param)) continue;
+      return Errorf(Code::kNull, "%s: %s is null; it is required for at most 64 rows", call.function().api,
+                    param);
+    }
+    OPSNN_RETURN_IF_ERROR(RequireShape(call, Arg(call, "diagonalMatrix"), {32, 32}, "a unit matrix"));
+    OPSNN_ASSIGN_OR_RETURN(const Operand offset, AlongColumns(call, "deqOffset", n, transposed));
+    OPSNN_ASSIGN_OR_RETURN(const Operand bits, AlongColumns(call, "deqScale", n, transposed));
+    const Operand scale = out->Temp(DType::kF32, bits.desc.dims);
+    out->first.push_back(CallOf("QuantParamValues", {bits}, {scale}));
+    out->first.push_back(FormulaCall({x2, offset, scale}, {full}, 0, [](ProgramBuilder&, Formula& f) {
+      return std::vector<Term>{(f.In(0) + f.In(1)) * f.In(2)};
+    }));
+    return full;
+  }
+  const double by = call.Double("antiquantScale"), shift = call.Double("antiquantOffset");
+  for (const char* param : {"addOffset", "mulScale"}) {
+    if (!call.Given(param)) continue;
+    OPSNN_ASSIGN_OR_RETURN(const Operand o, AlongColumns(call, param, n, transposed));
+    inputs.push_back(o);
+  }
+  const bool adds = call.Given("addOffset"), scales = call.Given("mulScale");
+  out->first.push_back(FormulaCall(std::move(inputs), {full}, 0, [&](ProgramBuilder&, Formula& f) {
+    Term w = (f.In(0) + shift) * by;
+    if (adds) w = w + f.In(1);
+    if (scales) w = w * f.In(adds ? 2 : 1);
+    return std::vector<Term>{w};
+  }));
+  return full;
+}
+
+}  // namespace
+
+// aclnnWeightQuantBatchMatmul: out = x1 ((x2 + antiquantOffset) * antiquantScale + addOffset) * mulScale +
+// bias.
+Status Adapt_WeightQuantBatchMatmulFirst(const Call& call, OpCall& out) {
+  Operand x = Arg(call, "x1");
+  const Operand x2 = Arg(call, "x2"), y = Arg(call, "out"), bias = Arg(call, "bias");
+  for (const Operand* o : std::initializer_list<const Operand*>{&x, &x2})
+    OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, 2, 2));
+  const bool transposed = call.Int("transposeX2") != 0;
+  if (call.Int("transposeX1") != 0) x = Permuted(x, {1, 0});
+  const int64_t m = x.desc.dims[0], k = x.desc.dims[1], n = x2.desc.dims[transposed ? 0 : 1];
+  if (x2.desc.dims[transposed ? 1 : 0] != k || m < 1 || k < 1 || n < 1) {
+    return InvalidArgument("%s: x2 has shape %s with x1 of shape %s; allowed: (k, n) with (m, k), none empty",
+                           call.function().api, ToString(x2.desc.dims).c_str(),
+                           ToString(Arg(call, "x1").desc.dims).c_str());
+  }
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, y, {m, n}, "the shape of the product"));
+  if (bias.given()) OPSNN_RETURN_IF_ERROR(RequireShape(call, bias, {n}, "one value per column"));
+  OPSNN_ASSIGN_OR_RETURN(Operand full, FirstVersionWeights(call, x2, m, n, transposed, &out));
+  if (transposed) full = Permuted(full, {1, 0});
+  out.op = op::FindOperator("MatMul");
+  out.inputs = {WithDType(x, DType::kF32), full};
+  out.outputs = {y};
+  out.converts_output = true;
+  return BindBias(call, "bias", n, &out);
 }
 
 // The layout that products like best is row-major, so there is nothing to rearrange.
