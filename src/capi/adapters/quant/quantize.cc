@@ -1,6 +1,7 @@
 // Tensors as 8-bit integers and back: by given scales and offsets, and by a step for each row. One program
 // each. Values are rounded and saturate; NaN gives 0.
-#include <iterator>
+#include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "capi/adapters/formula_call.h"
@@ -58,6 +59,32 @@ Result<StageOp> RoundingOf(const Call& call) {
   for (const auto& m : kModes)
     if (mode == m.name) return m.stage;
   return BadValue(call, "roundMode", "\"" + mode + "\"", "round, ceil, trunc, floor");
+}
+
+// For each row of x the row of `table` [groups, columns] of its group: the first that ends behind it. Rows
+// behind all ends take the last.
+Result<Operand> RowsOfGroups(const Call& call, const Operand& table, const Operand& ends, const Operand& x,
+                             OpCall* out) {
+  const int64_t columns = x.desc.dims.back(), rows = NumElements(x.desc.dims) / std::max<int64_t>(1, columns);
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, ends, 1, 1));
+  const int64_t groups = ends.desc.dims[0];
+  OPSNN_RETURN_IF_ERROR(RequireShape(call, table, {groups, columns}, "one row per group"));
+  if (groups < 1) return BadValue(call, NameOf(call, ends).c_str(), "empty", "one group or more");
+  OPSNN_RETURN_IF_ERROR(RequireRoom(call, rows, sizeof(int32_t)));
+  OPSNN_ASSIGN_OR_RETURN(const auto row, NewConstant(call, DType::kS32, {rows, 1}));
+  std::iota(row->as<int32_t>(), row->as<int32_t>() + rows, 0);
+  ProgramBuilder b;
+  SlotId at = b.Input(ComputeType::kS32);
+  const SlotId end = b.Input(ComputeTypeOf(ends.desc.dtype));
+  if (ends.desc.dtype == DType::kS64) at = b.Convert(at, ComputeType::kS64);
+  const SlotId passed = b.Convert(b.Binary(StageOp::kLessEqual, end, at), ComputeType::kS32);
+  b.Output(b.Binary(StageOp::kMin, b.Unary(StageOp::kRowSum, passed),
+                    b.Const(static_cast<double>(groups - 1), ComputeType::kS32, true)));
+  const Operand group = out->Temp(DType::kS32, {rows, 1}),
+                picked = out->Temp(table.desc.dtype, {rows, columns});
+  out->first.push_back(ProgramCall(std::move(b).Build(), {Constant(row), ends}, {group}, 1));
+  out->first.push_back(Along("Gather", 0, {table, WithDType(Reshaped(group, {rows}), DType::kS64)}, picked));
+  return Reshaped(picked, x.desc.dims);
 }
 
 }  // namespace
@@ -190,6 +217,30 @@ Status Adapt_FakeQuant(const Call& call, OpCall& out) {
   return OkStatus();
 }
 
+// y = round(x * scale + offset), each row by the scales of its group.
+Status Adapt_GroupQuant(const Call& call, OpCall& out) {
+  const Operand x = Arg(call, "x"), y = Arg(call, "y"), offset = Arg(call, "offsetOptional");
+  Operand scale = Arg(call, "scale");
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, 2));
+  OPSNN_RETURN_IF_ERROR(RequireInt8(call));
+  OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
+  std::vector<Operand> inputs = {x};
+  if (offset.given()) {
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, offset, scale.desc.dtype, "scale"));
+    if (offset.desc.dims.rank() != 0) OPSNN_RETURN_IF_ERROR(RequireShape(call, offset, {1}, "one value"));
+  }
+  OPSNN_ASSIGN_OR_RETURN(scale, RowsOfGroups(call, scale, Arg(call, "groupIndex"), x, &out));
+  inputs.push_back(scale);
+  if (offset.given()) inputs.push_back(WithView(offset, {1}, {0}));
+  Take(FormulaCall(std::move(inputs), {y}, 0,
+                   [&](ProgramBuilder&, Formula& f) {
+                     const Term z = f.In(0) * f.In(1);
+                     return std::vector<Term>{Round(offset.given() ? z + f.In(2) : z)};
+                   }),
+       &out);
+  return OkStatus();
+}
+
 namespace {
 
 // The dims that share a step: those of a row (or column, as rows of the exchanged matrices) or all.
@@ -222,17 +273,19 @@ Result<SharedStep> ReadMode(const Call& call, Operand x, Operand y) {
 // Each row, column or tensor by a step of its own: symmetric, or with the lowest and highest value at the
 // ends of the range.
 Status Adapt_DynamicQuant(const Call& call, OpCall& out) {
-  const Operand x = Arg(call, "x"), smooth = Arg(call, "smoothScalesOptional"), y = Arg(call, "yOut");
+  const Operand x = Arg(call, "x"), y = Arg(call, "yOut");
+  Operand smooth = Arg(call, "smoothScalesOptional");
   const auto has = [&](const char* param) { return call.function().Find(param) >= 0; };
   OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
   if (has("dstType")) OPSNN_RETURN_IF_ERROR(RequireInt8(call));
-  if (has("groupIndexOptional") && call.Given("groupIndexOptional")) {
-    return Errorf(Code::kNotImplemented, "%s: groupIndexOptional is given; supported: null",
-                  call.function().api);
-  }
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
   OPSNN_ASSIGN_OR_RETURN(const SharedStep shared, ReadMode(call, x, y));
-  if (smooth.given()) {
+  if (has("groupIndexOptional") && call.Given("groupIndexOptional")) {
+    if (!smooth.given() || (has("quantMode") && Text(call, "quantMode") != "pertoken"))
+      return BadValue(call, "groupIndexOptional", "given", "null without smoothScalesOptional and rows");
+    OPSNN_RETURN_IF_ERROR(RequireDType(call, smooth, x.desc.dtype, "x"));
+    OPSNN_ASSIGN_OR_RETURN(smooth, RowsOfGroups(call, smooth, Arg(call, "groupIndexOptional"), x, &out));
+  } else if (smooth.given()) {
     OPSNN_RETURN_IF_ERROR(RequireDType(call, smooth, x.desc.dtype, "x"));
     OPSNN_RETURN_IF_ERROR(
         RequireShape(call, smooth, {shared.x.desc.dims.back()}, "one value for each element of a row"));

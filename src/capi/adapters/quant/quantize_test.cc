@@ -11,6 +11,7 @@
 #include "aclnnop/aclnn_dynamic_quant_v3.h"
 #include "aclnnop/aclnn_fake_quant_per_channel_affine_cachemask.h"
 #include "aclnnop/aclnn_fake_quant_per_tensor_affine_cachemask.h"
+#include "aclnnop/aclnn_group_quant.h"
 #include "aclnnop/aclnn_quantize.h"
 #include "capi/aclnn_tester.h"
 
@@ -221,6 +222,49 @@ TEST_F(Quantised, RowsByTheirOwnSteps) {
   ExpectRefused(CALL(aclnnDynamicQuant, x, nullptr, y, wrong), 161002, {"scaleOut has shape [3]", "[2]"});
   ExpectRefused(CALL(aclnnDynamicQuantV3, x, nullptr, nullptr, 2, true, "perhead", y, step, nullptr), 161002,
                 {"quantMode is \"perhead\""});
+}
+
+// Rows by the scales of their groups, some of which have no rows.
+TEST_F(Quantised, Groups) {
+  for (int round = 0; round < 24; ++round) {
+    const int64_t rows = rng_.Int(1, 30), n = rng_.Int(1, 40), groups = rng_.Int(1, 5);
+    const DType t = round % 2 ? DType::kF16 : DType::kBF16;
+    RandomTensor x(t, {rows, n}, rng_, round % 3 == 1);
+    ApiTensor table(t, {groups, n}, &rng_, round % 4 == 1), ends(DType::kS32, {groups}), offset(t, {1}),
+        y(DType::kS8, {rows, n}, &rng_, round % 5 == 1), step(DType::kF32, {rows});
+    table.memory().FillRandom(rng_, 0.5, 8), offset.Set({3});
+    std::vector<double> last;
+    for (int64_t g = 0, at = 0; g < groups; ++g) {
+      at = g + 1 == groups ? rows : rng_.Int(at, rows);
+      last.push_back(static_cast<double>(at));
+    }
+    ends.Set(last);
+    const auto factors = table.Get();
+    const auto group = [&](int64_t r) {
+      size_t g = 0;
+      while (last[g] <= static_cast<double>(r)) ++g;
+      return static_cast<int64_t>(g);
+    };
+    const auto value = [&](int64_t r, int64_t i) {
+      return x[r * n + i] * factors[static_cast<size_t>(group(r) * n + i)];
+    };
+    const bool shift = round % 3 == 0;
+    ASSERT_EQ(CALL(aclnnGroupQuant, x, table, ends, OrNull(shift, offset), 2, y), 0) << aclGetRecentErrMsg();
+    ExpectSteps(y.Get(), Make({rows, n}, [&](const Index& i) { return value(i[0], i[1]) + (shift ? 3 : 0); }),
+                std::nearbyint, -128, 127, "groups");
+    ASSERT_EQ(CALL(aclnnDynamicQuantV2, x, table, ends, 2, y, step, nullptr), 0) << aclGetRecentErrMsg();
+    std::vector<double> steps, near;
+    for (int64_t r = 0; r < rows; ++r) {
+      double most = 0;
+      for (int64_t i = 0; i < n; ++i) most = std::max(most, std::abs(value(r, i)));
+      steps.push_back(most / 127), near.push_back(most * 0x1p-23);
+    }
+    EXPECT_EQ(Compare(step.Get(), steps, near), "");
+    ExpectGuards({&x, &table, &y, &step});
+  }
+  ApiTensor x(DType::kF32, {2, 3}), table(DType::kF32, {2, 4}), ends(DType::kS32, {2}), y(DType::kS8, {2, 3});
+  ExpectRefused(CALL(aclnnGroupQuant, x, table, ends, nullptr, 2, y), 161002,
+                {"scale has shape [2,4]", "[2,3]"});
 }
 
 }  // namespace
