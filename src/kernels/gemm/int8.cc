@@ -12,9 +12,16 @@
 namespace opsnn::gemm {
 namespace {
 
-// A block of A is 252 KiB, a panel of B 16 KiB: L2 and L1 with room for what is prefetched. Sums are exact,
-// so the depth is free.
-constexpr int64_t kBlockRows = 36 * kInt8Rows, kLeastBlockRows = 8 * kInt8Rows, kDepth = 512;
+// Rows of A that are handled together: at most half a MiB of them, which leaves room for C in L2.
+constexpr int64_t kMostBlockRows = 36 * kInt8Rows, kLeastBlockRows = 8 * kInt8Rows, kBlockBytes = 512 * 1024;
+int64_t BlockRows(int64_t depth) {
+  return std::clamp(kBlockBytes / std::max<int64_t>(1, depth) / kInt8Rows * kInt8Rows, kLeastBlockRows,
+                    kMostBlockRows);
+}
+// The depth of a panel of B, whole strips of FRACTAL_NZ. At most 48 KiB, mostly from L1: C is read and written
+// once per slice of K, and with few slices that traffic hides behind the products.
+constexpr int64_t kMostDepth = 1536, kStrip = 32;
+int64_t SliceDepth(int64_t k) { return k <= kMostDepth ? k : RoundUp(KStep(k, kMostDepth), kStrip); }
 // Below this many multiply-adds a call runs on the calling thread; columns narrower than this per task would
 // read A more often than it is worth.
 constexpr int64_t kParallelWork = 1 << 22, kMinTaskCols = 4 * kInt8Cols;
@@ -250,15 +257,16 @@ void RunBlock(const Job& job, const Block& t) {
   const Int8Params& p = *job.p;
   const RowPanels panels(t.rows, kInt8Rows);
   uint8_t* a = nullptr;
-  if (!job.a_in_place) a = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kA, t.rows * kDepth / 4));
+  const int64_t depth = SliceDepth(p.k), padded_depth = RoundUp(std::max<int64_t>(depth, 1), kInt8Group);
+  if (!job.a_in_place) a = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kA, t.rows * padded_depth / 4));
   uint8_t* b = nullptr;
-  if (!p.packed_b) b = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kB, kInt8Cols * kDepth / 4));
+  if (!p.packed_b) b = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kB, kInt8Cols * padded_depth / 4));
   auto* memory = reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kC, t.rows + RoundUp(t.cols, kInt8Cols)));
   if ((!a && !job.a_in_place) || (!b && !p.packed_b) || !memory) return;
   const Corrections x = Prepare(job, t, memory);
   Slice s;
   do {  // once even for k = 0: C is then zero
-    s.depth = std::min(kDepth, p.k - s.k0), s.groups = CeilDiv(s.depth, kInt8Group);
+    s.depth = std::min(depth, p.k - s.k0), s.groups = CeilDiv(s.depth, kInt8Group);
     s.last = s.k0 + s.depth >= p.k;
     s.a = a;
     if (a) SetA(job, t, panels, s.k0, s.depth, a);
@@ -291,12 +299,12 @@ std::shared_ptr<const PackedInt8B> PackInt8Panels(DType a_dtype, int64_t k, int6
   if (!packed->data) return nullptr;
   packed->column_sums.assign(static_cast<size_t>(batch * padded), 0);
   const Int8TileFn tile = ChooseTile();
-  const int64_t panels = padded / kInt8Cols;
+  const int64_t panels = padded / kInt8Cols, depth = SliceDepth(k);
   ParallelFor(batch * panels, [&](int64_t i, int) {
     PanelBlock t;
     t.which = i / panels, t.col = i % panels * kInt8Cols, t.width = std::min(kInt8Cols, n - t.col);
-    for (; t.k0 < k; t.k0 += kDepth) {
-      t.depth = std::min(kDepth, k - t.k0);
+    for (; t.k0 < k; t.k0 += depth) {
+      t.depth = std::min(depth, k - t.k0);
       const int64_t groups = CeilDiv(t.depth, kInt8Group);
       uint8_t* dst = packed->data.as<uint8_t>() + (t.which * RoundUp(k, kInt8Group) + t.k0) * padded +
                      t.col * groups * kInt8Group;
@@ -321,11 +329,10 @@ std::shared_ptr<const PackedInt8B> PackInt8B(const Operand& b, DType a_dtype, in
 std::shared_ptr<const PackedInt8B> PackNzInt8B(const NzOperand& b, DType a_dtype, int64_t k, int64_t n,
                                                int64_t batch) {
   const uint8_t flip = a_dtype == b.dtype ? 0x80 : 0;
-  constexpr int64_t kStrip = 32;
   const int64_t rows = RoundUp(b.transposed ? n : k, 16);
   return PackInt8Panels(a_dtype, k, n, batch, [&](const PanelBlock& t, uint8_t* dst) {
     const uint8_t* matrix = static_cast<const uint8_t*>(b.data) + t.which * b.batch_stride;
-    static_assert(kStrip == kInt8Cols && kDepth % kStrip == 0);
+    static_assert(kStrip == kInt8Cols);
     if (!b.transposed) {
       PackGroups({matrix + (t.col / kStrip * rows + t.k0) * kStrip, 1, kStrip, flip}, t.width, t.depth,
                  kInt8Cols, dst);
@@ -352,7 +359,7 @@ void RunInt8(const Int8Params& p) {
   job.one_term = uniform(p.a_zero) && uniform(p.b_zero);
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1) * p.batch;
   const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();
-  int64_t nm = CeilDiv(p.m, kBlockRows);
+  int64_t nm = CeilDiv(p.m, BlockRows(SliceDepth(p.k)));
   // Panels packed ahead cost a row block nothing but their fetching, so rows are cut before columns.
   if (threads > 1 && p.packed_b) {
     nm = std::max(nm, std::min(CeilDiv(4 * threads, p.batch), p.m / kLeastBlockRows));
