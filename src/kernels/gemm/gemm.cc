@@ -261,6 +261,27 @@ void RunTile(const Job& job, const Tile& t) {
   } while (k0 < p.k);
 }
 
+// Products without gaps of which two fit L2 many times over, and whose tiles take all columns.
+bool AreSmall(const Params& p) {
+  constexpr int64_t kMostOperand = 8 * 1024, kMostC = 16 * 1024;
+  if (p.batch < 2 || !p.c || p.epilogue.program || p.k == 0) return false;
+  if (p.m * p.k > kMostOperand || p.k * p.n > kMostOperand || p.m * p.n > kMostC) return false;
+  return p.a.dtype == DType::kF32 && p.a.col_stride == 1 && p.a.row_stride == p.k && p.b.col_stride == 1 &&
+         p.b.row_stride == p.n && p.c_row_stride == p.n && HasSmallBatch(p.n);
+}
+
+void RunSmall(const Params& p, int64_t first, int64_t last) {
+  SmallBatch s;
+  s.m = p.m, s.n = p.n, s.k = p.k, s.count = last - first;
+  s.a_step = p.a.batch_stride, s.b_step = p.b.batch_stride, s.c_step = p.c_batch_stride;
+  s.a = static_cast<const float*>(p.a.data) + first * s.a_step;
+  s.b = static_cast<const float*>(p.b.data) + first * s.b_step;
+  s.c = p.c + first * s.c_step;
+  s.continues = last < p.batch;
+  s.finish = TilePart(p.epilogue, 0);
+  RunSmallBatch(s);
+}
+
 // The grid of tiles over rows x cols x batch. Tiles follow the blocking; with several threads they are made
 // smaller until each thread has a few. The cut changes no result.
 struct Grid {
@@ -331,7 +352,9 @@ void RunTiles(const Job& job, int64_t first_batch, int64_t batches) {
   const int64_t run = std::min(kProductsPerTask, total / (kTasksPerThread * ThreadsAvailable()));
   const int64_t by_work = kTaskWork / std::max<int64_t>(1, work / tiles);
   const int64_t group = std::clamp<int64_t>(std::max(by_work, tiles == 1 ? run : 1), 1, total);
+  const bool small = job.path == Path::kDirect && tiles == 1 && p.k <= job.k_step && AreSmall(p);
   ForEach(CeilDiv(total, group), work * batches, [&](int64_t task) {
+    if (small) return RunSmall(p, task * group, std::min(total, (task + 1) * group));
     for (int64_t i = task * group; i < std::min(total, (task + 1) * group); ++i) {
       RunTile(job, grid.At(i % tiles, first_batch + i / tiles));
     }

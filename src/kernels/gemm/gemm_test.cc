@@ -176,6 +176,32 @@ TEST_P(GemmTest, LargerThanBlocks) {
   CheckOnce(rng, 2, 100, 250, 200, DType::kF32);
 }
 
+// Products that follow each other without gaps have tiles of their own, which sum in the same order as
+// others.
+TEST_P(GemmTest, SmallBatchesGiveTheBitsOfOtherPaths) {
+  Rng rng;
+  for (auto _ : FuzzFor(200)) {
+    const int64_t batch = rng.Int(2, 9), m = rng.Int(1, 70), n = 16 * rng.Int(1, 8), k = rng.Int(1, 70);
+    const bool share_b = rng.Chance(0.3);
+    Matrix a(DType::kF32, batch, m, k, false, false, rng), b(DType::kF32, batch, k, n, false, false, rng);
+    GuardedTensor bias(DType::kF32, {n}), c(DType::kF32, {batch, m, n}), d(DType::kF32, {batch, m, n});
+    for (GuardedTensor* x : {&a.tensor, &b.tensor, &bias}) x->FillRandom(rng);
+    Params p = MakeParams(a, b, c, k, share_b);
+    p.path = Path::kDirect;
+    gemm::Run(p);
+    const Expected want = Reference(p, a, b);
+    ASSERT_EQ("", Compare(c.Get(), want.value, Tolerances(want, k))) << Describe(p, p.path);
+    if (rng.Chance(0.7)) p.epilogue.bias = bias.view().as<float>();
+    if (rng.Chance(0.5)) p.epilogue.act = rng.Chance(0.5) ? vector::RegAct::kRelu : vector::RegAct::kGeluErf;
+    gemm::Run(p);
+    p.c = d.view().as<float>();
+    p.path = Path::kPanel;
+    gemm::Run(p);
+    ASSERT_EQ(c.Get(), d.Get()) << Describe(p, Path::kDirect);
+    ASSERT_TRUE(c.GuardsIntact());
+  }
+}
+
 // Small integers make every sum exact, so that each tile height, width and depth is compared bit by bit.
 TEST_P(GemmTest, EveryTileIsExact) {
   Rng rng;

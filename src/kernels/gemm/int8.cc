@@ -18,8 +18,8 @@ int64_t BlockRows(int64_t depth) {
   return std::clamp(kBlockBytes / std::max<int64_t>(1, depth) / kInt8Rows * kInt8Rows, kLeastBlockRows,
                     kMostBlockRows);
 }
-// The depth of a panel of B, whole strips of FRACTAL_NZ. At most 48 KiB, mostly from L1: C is read and written
-// once per slice of K, and with few slices that traffic hides behind the products.
+// The depth of a panel of B, whole strips of FRACTAL_NZ. At most 48 KiB, mostly from L1: C is read and
+// written once per slice of K, and with few slices that traffic hides behind the products.
 constexpr int64_t kMostDepth = 1536, kStrip = 32;
 int64_t SliceDepth(int64_t k) { return k <= kMostDepth ? k : RoundUp(KStep(k, kMostDepth), kStrip); }
 // Below this many multiply-adds a call runs on the calling thread; columns narrower than this per task would

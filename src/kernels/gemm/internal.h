@@ -100,6 +100,19 @@ void MacroBlock(const BlockArgs& args);
 void WideBlock(const BlockArgs& args);
 int64_t WideRows();
 
+// `count` products m x n x k of a batch whose matrices are row-major without gaps, `step` elements apart (0:
+// the same); one more follows them where `continues`.
+struct SmallBatch {
+  int64_t m = 0, n = 0, k = 0, count = 0;
+  const float *a = nullptr, *b = nullptr;
+  float* c = nullptr;
+  int64_t a_step = 0, b_step = 0, c_step = 0;
+  bool continues = false;
+  TileFinish finish;
+};
+bool HasSmallBatch(int64_t n);  // does this tier have tiles for such columns?
+void RunSmallBatch(const SmallBatch& batch);
+
 // A source of floats for packing: element (i, k) of dtype at data + i * i_stride + k * k_stride.
 struct PackSource {
   const void* data = nullptr;
