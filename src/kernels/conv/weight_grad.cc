@@ -6,6 +6,7 @@
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/weight_grad_blocks.h"
+#include "kernels/conv/weight_grad_few.h"
 #include "kernels/conv/weight_grad_tile.h"
 #include "kernels/transpose/tile.h"
 
@@ -220,9 +221,10 @@ void MakeChunks(int64_t sums_bytes, WeightGradPlan* p) {
 
 std::string WeightGradPlan::Describe() const {
   return StrFormat("weight gradient %s%dx%dx%d, runs of %d rows, %s",
-                   depthwise ? "depthwise "
-                   : spread  ? "of few channels "
-                             : "",
+                   depthwise      ? "depthwise "
+                   : few_channels ? "of few channels "
+                   : spread       ? "of spread columns "
+                                  : "",
                    static_cast<int>(given.kd), static_cast<int>(given.kh), static_cast<int>(given.kw),
                    static_cast<int>(run_rows), isa::Name(tier));
 }
@@ -231,8 +233,12 @@ WeightGradPlan PlanWeightGrad(const ConvShape& given) {
   constexpr int64_t kFewChannels = 4;
   WeightGradPlan p;
   p.given = given;
-  p.shape = JoinRows(given);
   p.tier = isa::ActiveTier();
+  if (FitsFewChannels(given)) {
+    PlanFewChannels(&p);
+    return p;
+  }
+  p.shape = JoinRows(given);
   p.spread = given.groups == 1 && (given.kw == 1 ? given.sw > 1 : given.c <= kFewChannels);
   if (p.spread) {
     p.shape.c = given.c * given.kw;
@@ -278,6 +284,7 @@ WeightGradPlan PlanWeightGrad(const ConvShape& given) {
 }
 
 void RunWeightGrad(const WeightGradPlan& plan, const float* x, const float* dy, float* dw, void* workspace) {
+  if (plan.few_channels) return RunFewChannels(plan, x, dy, dw, workspace);
   const ConvShape& s = plan.shape;
   float* const ws = static_cast<float*>(workspace);
   float *const blocked_x = ws + plan.x_offset, *const blocked_dy = ws + plan.dy_offset;

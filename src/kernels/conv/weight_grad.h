@@ -25,7 +25,8 @@ struct WeightGradPlan {
   ConvShape shape;      // as the tiles see it: `given`, or with kernel columns as channels (spread)
   bool spread = false;  // channels of all kernel columns lie together, per output column: few channels, and
                         // kernels of one column that leave columns out
-  bool depthwise = false;  // one input and one output channel per group: lanes are channels
+  bool few_channels = false;  // weight_grad_few.h; the fields up to run_rows mean nothing
+  bool depthwise = false;     // one input and one output channel per group: lanes are channels
   isa::Tier tier = isa::Tier::kSse4;
   int64_t groups = 1;                        // that the kernel sees: 1 for depthwise
   int64_t in_blocks = 0, out_blocks = 0;     // per group

@@ -107,6 +107,50 @@ TEST_P(WeightGrad, RandomShapes) {
   }
 }
 
+// Few channels and rows long enough for lanes of pixels.
+ConvShape RandomImages(Rng& rng) {
+  ConvShape s;
+  s.n = rng.Int(1, 3), s.c = rng.Int(1, 4), s.oc = rng.Int(1, 33);
+  s.h = rng.Int(1, 12), s.w = rng.Int(20, 90);
+  s.kh = rng.Int(1, 5), s.kw = rng.Int(2, 9), s.sh = rng.Int(1, 3), s.sw = rng.Int(1, 5);
+  s.dh = rng.Int(1, 2), s.dw = rng.Int(1, 3);
+  s.pt = rng.Int(-1, 4), s.pl = rng.Int(-3, 9);
+  s.oh = std::max<int64_t>(0, s.h + s.pt + rng.Int(0, 3) - (s.kh - 1) * s.dh - 1) / s.sh + 1;
+  s.ow = std::max<int64_t>(0, s.w + s.pl + rng.Int(0, 9) - (s.kw - 1) * s.dw - 1) / s.sw + 1;
+  return s;
+}
+
+TEST_P(WeightGrad, FewChannels) {
+  Rng rng;
+  int few = 0;
+  for (auto _ : testing::FuzzFor(700)) {
+    const ConvShape s = RandomImages(rng);
+    few += PlanWeightGrad(s).few_channels;
+    Check(s, rng);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(few, 0);
+}
+
+// An infinite pixel reaches the gradients of the positions that meet it, and no others.
+TEST_P(WeightGrad, InfinityStaysWhereItIs) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(300)) {
+    const ConvShape s = RandomImages(rng);
+    std::vector<float> x(static_cast<size_t>(s.n * s.c * s.plane()), 1),
+        dy(static_cast<size_t>(s.n * s.oc * s.out_plane()), 1);
+    x[static_cast<size_t>(rng.Int(0, static_cast<int64_t>(x.size()) - 1))] = INFINITY;
+    const WeightGradPlan plan = PlanWeightGrad(s);
+    AlignedBuffer workspace(plan.workspace_bytes + 64);
+    std::vector<float> dw(static_cast<size_t>(s.oc * s.c * s.taps()));
+    RunWeightGrad(plan, x.data(), dy.data(), dw.data(), workspace.data());
+    std::vector<double> want, magnitude;
+    Reference(s, x, dy, &want, &magnitude);
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(std::isfinite(dw[i]), std::isfinite(want[i])) << plan.Describe() << " at " << i;
+  }
+}
+
 // Runs of several rows, several sweeps, tails of every kind.
 TEST_P(WeightGrad, LargerShapes) {
   Rng rng;
@@ -115,6 +159,8 @@ TEST_P(WeightGrad, LargerShapes) {
   };
   for (const Row& r : {Row{1, 70, 30, 50, 3, 1, 1},
                        {2, 3, 60, 20, 7, 2, 1},
+                       {5, 4, 80, 9, 3, 1, 1},   // several images in a chunk of few channels
+                       {1, 4, 300, 3, 3, 1, 1},  // several chunks in an image of few channels
                        {1, 96, 20, 96, 3, 1, 96},
                        {2, 24, 64, 17, 3, 1, 1},  // several chunks in an image
                        {5, 33, 28, 40, 1, 1, 1},  // several images in a chunk

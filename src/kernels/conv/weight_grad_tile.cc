@@ -1,5 +1,7 @@
 #include "kernels/conv/weight_grad_tile.h"
 
+#include <algorithm>
+
 #include "kernels/conv/conv.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/weight_grad_tile.cc"
@@ -21,7 +23,7 @@ constexpr int kChannels = HWY_MAX_BYTES >= 64 ? 11 : HWY_MAX_BYTES >= 32 ? 4 : 2
 
 // kN channels from `channel` on, of which `real` are added to the sums; kBlocks output blocks from `block`
 // on.
-template <int kBlocks, int kN>
+template <int kBlocks, int kN, bool kOffsets = false>
 HWY_NOINLINE void Tile(const TapArgs& t, int channel, int real, int block) {
   constexpr int NV = kBlocks * kPerBlock;
   const D d;
@@ -31,7 +33,10 @@ HWY_NOINLINE void Tile(const TapArgs& t, int channel, int real, int block) {
 #pragma GCC unroll 16
     for (int c = 0; c < kN; ++c) acc[v][c] = hn::Zero(d);
   const int64_t x_step = t.x_step, dy_block = t.dy_block, pixels = t.pixels;
-  const float* const x0 = t.x + channel;
+  const float* const x0 = kOffsets ? t.x : t.x + channel;
+  [[maybe_unused]] int64_t offsets[kN];
+  if constexpr (kOffsets)
+    for (int c = 0; c < kN; ++c) offsets[c] = t.offsets[channel + std::min(c, real - 1)];
   const float* const dy0 = t.dy + block * dy_block;
   for (int64_t r = 0; r < t.num_rows; ++r) {
     const float* x = x0 + t.rows[r].x;
@@ -43,7 +48,7 @@ HWY_NOINLINE void Tile(const TapArgs& t, int channel, int real, int block) {
         g[v] = hn::LoadU(d, dy + (v / kPerBlock) * dy_block + (v % kPerBlock) * kLanes);
 #pragma GCC unroll 16
       for (int c = 0; c < kN; ++c) {
-        const V b = hn::Set(d, x[c]);
+        const V b = hn::Set(d, kOffsets ? x[offsets[c]] : x[c]);
 #pragma GCC unroll 8
         for (int v = 0; v < NV; ++v) acc[v][c] = hn::MulAdd(g[v], b, acc[v][c]);
       }
@@ -77,6 +82,35 @@ HWY_INLINE void Channels(const TapArgs& t, int block) {
     } else {
       if constexpr (kChannels >= 11) Tile<kBlocks, 11>(t, c, count, block);
     }
+  }
+}
+
+// With offsets a register more is wanted per channel.
+template <int kBlocks>
+HWY_INLINE void Columns(const TapArgs& t, int block) {
+  constexpr int kMost = HWY_MAX_BYTES >= 64 ? 9 : kChannels;
+  for (int c = 0, count; c < t.channels; c += count) {
+    const int left = t.channels - c, tiles = (left + kMost - 1) / kMost;
+    count = (left + tiles - 1) / tiles;
+    if (count <= 2) {
+      Tile<kBlocks, 2, true>(t, c, count, block);
+    } else if (count <= 4) {
+      if constexpr (kMost >= 4) Tile<kBlocks, 4, true>(t, c, count, block);
+    } else if (count <= 5) {
+      if constexpr (kMost >= 5) Tile<kBlocks, 5, true>(t, c, count, block);
+    } else if (count <= 7) {
+      if constexpr (kMost >= 7) Tile<kBlocks, 7, true>(t, c, count, block);
+    } else {
+      if constexpr (kMost >= 9) Tile<kBlocks, 9, true>(t, c, count, block);
+    }
+  }
+}
+
+void DenseColumns(const TapArgs& t) {
+  int block = 0;
+  for (; block + kMostBlocks <= t.blocks; block += kMostBlocks) Columns<kMostBlocks>(t, block);
+  if constexpr (kMostBlocks > 1) {
+    if (block < t.blocks) Columns<1>(t, block);
   }
 }
 
@@ -118,8 +152,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace opsnn::conv {
 OPSNN_TIER_TABLE(Dense);
+OPSNN_TIER_TABLE(DenseColumns);
 OPSNN_TIER_TABLE(Depthwise);
 TapFn DenseTap(isa::Tier tier) { return Dense_tiers[static_cast<int>(tier)]; }
+TapFn ColumnsTap(isa::Tier tier) { return DenseColumns_tiers[static_cast<int>(tier)]; }
 TapFn DepthwiseTap(isa::Tier tier) { return Depthwise_tiers[static_cast<int>(tier)]; }
 }  // namespace opsnn::conv
 #endif

@@ -2,6 +2,7 @@
 #include "op/empty_kernel.h"
 #include "op/pointwise.h"
 #include "ops/conv/conv_op.h"
+#include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
 namespace {
@@ -52,10 +53,11 @@ class WeightGradKernel : public op::Kernel {
  public:
   explicit WeightGradKernel(const conv::ConvShape& s) : plan_(conv::PlanWeightGrad(s)) {}
   Status Run(const op::RunArgs& args) const override {
+    const vector::ScratchCheck scratch;
     conv::RunWeightGrad(plan_, static_cast<const float*>(args.inputs[0]),
                         static_cast<const float*>(args.inputs[1]), static_cast<float*>(args.outputs[0]),
                         args.workspace);
-    return OkStatus();
+    return scratch.Check("gradient of the weights");
   }
   size_t workspace_bytes() const override { return plan_.workspace_bytes; }
   std::string variant() const override { return plan_.Describe(); }
