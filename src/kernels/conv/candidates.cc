@@ -1,6 +1,7 @@
 #include "kernels/conv/candidates.h"
 
 #include "base/int_math.h"
+#include "kernels/conv/columns.h"
 
 namespace opsnn::conv {
 namespace {
@@ -69,7 +70,7 @@ Candidate Plain(const ConvShape& s, Variant v) {
 }
 
 // Columns [image][channel, tap][output pixel] in memory, then one product per group. Transposed: the product
-// first, whose columns are then added up.
+// first, whose columns are then added up; that form stands for comparison alone.
 Candidate Columns(const ConvShape& s) {
   Candidate c;
   c.name = s.transposed ? "product with col2im" : "im2col with a product";
@@ -78,12 +79,15 @@ Candidate Columns(const ConvShape& s) {
           ? static_cast<double>(s.n * s.plane() * s.c * s.taps()) * static_cast<double>(s.oc / s.groups)
           : static_cast<double>(s.n * s.oc * s.out_plane() * s.taps()) * static_cast<double>(s.c / s.groups);
   c.buffer_bytes = s.n * s.taps() * (s.transposed ? s.oc * s.plane() : s.c * s.out_plane()) * kFloatBytes;
+  const char* const refusal = ColumnsRefusal(s);
+  if (!refusal) c.buffer_bytes = ColumnFloats(s) * kFloatBytes;  // in whole blocks
+  if (s.im2col && !refusal) return c;
   constexpr double kMiB = 1 << 20;
-  c.refused =
-      StrFormat("writes and reads back %.2f MiB of columns, %.1f times the input; for comparison alone",
-                static_cast<double>(c.buffer_bytes) / kMiB,
-                static_cast<double>(c.buffer_bytes) /
-                    static_cast<double>(std::max<int64_t>(1, s.n * s.c * s.plane() * kFloatBytes)));
+  c.refused = StrFormat("writes and reads back %.2f MiB of columns, %.1f times the input",
+                        static_cast<double>(c.buffer_bytes) / kMiB,
+                        static_cast<double>(c.buffer_bytes) /
+                            static_cast<double>(std::max<int64_t>(1, s.n * s.c * s.plane() * kFloatBytes)));
+  c.refused += refusal ? std::string("; not implemented for ") + refusal : "; runs where it is asked for";
   return c;
 }
 
@@ -101,6 +105,11 @@ std::vector<Candidate> Candidates(const ConvShape& shape) {
     }
   }
   all.push_back(Columns(s));
+  if (all.back().refused.empty()) {
+    for (size_t i = 0; i + 1 < all.size(); ++i)
+      if (all[i].refused.empty()) all[i].refused = "im2col was asked for";
+    return all;
+  }
   const Candidate* chosen = nullptr;
   for (Candidate& c : all) {
     if (!c.refused.empty()) continue;

@@ -20,8 +20,8 @@ struct Candidate {
   int64_t buffer_bytes = 0;
 };
 
-// All of them, best first; exactly one runs. The last is im2col with a product, which never does: it stands
-// for comparison. The shape must be valid; a microsecond or so.
+// All of them, best first; exactly one runs. The last is im2col with a product, which does where it is asked
+// for. The shape must be valid; a microsecond or so.
 std::vector<Candidate> Candidates(const ConvShape& shape);
 
 // The channels that blocks of kC0 add, and what they cost.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/int_math.h"
 #include "testing/testing.h"
 
 namespace opsnn::conv {
@@ -38,13 +39,20 @@ TEST(Candidates, AgreeWithThePlan) {
     if (rng.Chance(0.2)) s.transposed = true;
     s.x_blocked = rng.Chance(0.5);
     if (rng.Chance(0.5)) s.winograd = rng.Chance(0.5) ? 2 : 4;
+    s.im2col = rng.Chance(0.2);
     const ConvPlan plan = PlanConv(s);
     const std::vector<Candidate> all = Candidates(s);
     const Candidate& runs = Running(all);
     EXPECT_EQ(runs.name.rfind(Name(plan.variant), 0), 0u) << runs.name << " " << plan.Describe();
     EXPECT_GT(runs.multiply_adds, 0);
-    EXPECT_FALSE(all.back().refused.empty());
-    EXPECT_EQ(all.back().buffer_bytes, s.n * (s.transposed ? s.oc : s.c) * s.taps() * s.plane() * 4);
+    EXPECT_EQ(all.back().refused.empty(), plan.variant == Variant::kIm2col);
+    const int64_t blocks = RoundUp(s.c * s.taps(), int64_t{kC0}), columns = s.n * s.plane() * 4;
+    EXPECT_EQ(all.back().buffer_bytes, s.transposed    ? s.oc * s.taps() * columns
+                                       : s.groups == 1 ? blocks * columns
+                                                       : s.c * s.taps() * columns);
+    if (plan.product) {
+      EXPECT_GE(plan.workspace_bytes, static_cast<size_t>(all.back().buffer_bytes));
+    }
   }
 }
 

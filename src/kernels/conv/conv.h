@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct ConvShape {
   bool flat() const { return d == 1 && od == 1 && kd == 1 && pf == 0; }  // images, no volumes
   int winograd =
       0;  // 2 or 4: output tile of Winograd, where the shape allows it; the caller accepts its error
+  bool im2col = false;  // the general form, wherever it can compute the shape: for comparison
 };
 
 // The variants, best first.
@@ -56,6 +58,7 @@ enum class Variant : uint8_t {
   kDirect,      // any dense kernel; groups whose channels fill whole blocks
   kTransposed,  // one small direct convolution per output phase
   kGrouped,     // groups that share channel blocks
+  kIm2col,      // columns in memory, then a product, where ConvShape asks for it
 };
 const char* Name(Variant v);
 
@@ -94,8 +97,9 @@ struct ConvPlan {
   int64_t out_step_d = 1, out_step_h = 1, out_step_w = 1;  // output step likewise
   int64_t packed_floats = 0;
   size_t workspace_bytes = 0;
-  int64_t x_offset = 0, y_offset = 0;  // in floats: blocked copies inside the workspace
-  int64_t magnitudes_offset = 0;       // Winograd: what decides which tiles are plain sums
+  int64_t x_offset = 0, y_offset = 0;       // in floats: blocked copies inside the workspace
+  int64_t magnitudes_offset = 0;            // Winograd: what decides which tiles are plain sums
+  std::shared_ptr<const ConvPlan> product;  // im2col: of the columns, which lie at x_offset
 
   std::string Describe() const;  // "direct 3x3 s1, 2 blocks x 14 pixels, avx512"
 };

@@ -148,11 +148,13 @@ ConvShape ShapeOf(const Layer& l) {
 }
 
 // In a model the weights of a layer come from beyond L2, for the other layers ran since: `cold` takes turns
-// among copies that no cache near the cores holds.
-void BM_Conv(benchmark::State& state, const Layer& layer, int threads, bool cold, int winograd) {
+// among copies that no cache near the cores holds. im2col reads NCHW images, as suits it best.
+void BM_Conv(benchmark::State& state, const Layer& layer, int threads, bool cold, int winograd, bool im2col) {
   SetNumThreads(threads);
   ConvShape s = ShapeOf(layer);
   s.winograd = winograd;
+  s.im2col = im2col;
+  s.x_blocked &= !im2col;
   const ConvPlan plan = PlanConv(s);
   const auto blocked = [](int64_t c) { return (c + kC0 - 1) / kC0 * kC0; };
   std::vector<float> xv(static_cast<size_t>(s.n * blocked(s.c) * s.h * s.w)),
@@ -188,6 +190,7 @@ void BM_Conv(benchmark::State& state, const Layer& layer, int threads, bool cold
   static const double peak = FmaPeak();
   state.SetLabel(plan.Describe());
   state.counters["us"] = t * 1e6;
+  state.counters["workspace MiB"] = static_cast<double>(plan.workspace_bytes) / (1 << 20);
   state.counters["GFLOP/s"] = 2 * macs / t * 1e-9;
   state.counters["%peak"] = 100 * 2 * macs / t / (peak * threads);
   state.counters["GB/s"] = static_cast<double>(x.bytes() + y.bytes() + packed[0].bytes()) / t * 1e-9;
@@ -203,9 +206,19 @@ void BM_Conv(benchmark::State& state, const Layer& layer, int threads, bool cold
       if (winograd != 0) name += "/winograd" + std::to_string(winograd);
       if (winograd != 0 && ChooseWinograd(ShapeOf(l)) == winograd) name += "*";
       name += (cold ? "/cold" : "") + ("/threads:" + std::to_string(threads));
+      benchmark::RegisterBenchmark(name.c_str(),
+                                   [&l, threads, cold, winograd](benchmark::State& s) {
+                                     BM_Conv(s, l, threads, cold, winograd, false);
+                                   })
+          ->UseManualTime()
+          ->Unit(benchmark::kMicrosecond)
+          ->MinTime(0.05);
+    }
+    if (l.transposed || l.groups != 1 || l.kh == 1) continue;
+    for (const int threads : {1, 2}) {
+      const std::string name = std::string(l.name) + "/im2col/threads:" + std::to_string(threads);
       benchmark::RegisterBenchmark(
-          name.c_str(),
-          [&l, threads, cold, winograd](benchmark::State& s) { BM_Conv(s, l, threads, cold, winograd); })
+          name.c_str(), [&l, threads](benchmark::State& s) { BM_Conv(s, l, threads, false, 0, true); })
           ->UseManualTime()
           ->Unit(benchmark::kMicrosecond)
           ->MinTime(0.05);

@@ -240,6 +240,7 @@ ConvShape RandomShape(Rng& rng) {
   s.transposed = !depthwise && rng.Chance(0.25);
   s.x_blocked = rng.Chance(0.7);
   s.y_blocked = rng.Chance(0.7);
+  s.im2col = rng.Chance(0.1);
   FinishShape(&s, rng);
   return s;
 }

@@ -12,6 +12,7 @@
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
+#include "kernels/conv/columns.h"
 #include "kernels/conv/moments.h"
 #include "kernels/conv/winograd.h"
 #include "vector/scratch_failures.h"
@@ -105,6 +106,7 @@ void RunConv(const ConvPlan& plan, const ConvArgs& args) {
   if (s.n == 0 || s.oc == 0 || s.od == 0 || s.oh == 0 || s.ow == 0) return;
   std::optional<ScopedThreadLimit> alone;
   if (MultiplyAdds(s) < kAloneMultiplyAdds) alone.emplace(1);
+  if (plan.variant == Variant::kIm2col) return RunColumns(plan, args);
   if (args.plain_weights && (plan.variant == Variant::kDepthwise || plan.variant == Variant::kWinograd)) {
     PackWeights(plan, args.plain_weights, args.packing);
     ConvArgs packed = args;

@@ -153,6 +153,7 @@ void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* 
 }
 
 void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
+  if (plan.product) return PackWeights(*plan.product, w, packed);
   if (plan.variant == Variant::kDepthwise) return PackDepthwise(plan.shape, w, packed);
   if (plan.variant == Variant::kWinograd) return PackWinograd(plan, w, packed);
   ParallelFor(static_cast<int64_t>(plan.oc_groups.size()), [&](int64_t i, int) {

@@ -5,6 +5,7 @@
 
 #include "base/int_math.h"
 #include "kernels/conv/candidates.h"
+#include "kernels/conv/columns.h"
 #include "kernels/conv/conv.h"
 #include "kernels/conv/segments.h"
 #include "kernels/conv/tile.h"
@@ -42,6 +43,11 @@ bool GroupsShareBlocks(const ConvShape& s) {
 // The first variant without a reason against it.
 Variant Choose(ConvPlan* p) {
   const ConvShape& s = p->shape;
+  if (s.im2col) {
+    const char* refusal = Refusal(s, Variant::kIm2col);
+    if (!refusal) return Variant::kIm2col;
+    p->refused = std::string("im2col: ") + refusal;
+  }
   for (const Variant v : VariantsFor(s)) {
     if (v == Variant::kWinograd && s.winograd == 0) continue;
     const char* refusal = Refusal(s, v);
@@ -197,13 +203,15 @@ const char* Refusal(const ConvShape& s, Variant v) {
       return GroupsShareBlocks(s) ? "groups share channel blocks" : nullptr;
     case Variant::kGrouped:
       return nullptr;
+    case Variant::kIm2col:
+      return ColumnsRefusal(s);
   }
   return nullptr;
 }
 
 const char* Name(Variant v) {
   static constexpr const char* kNames[] = {"depthwise", "first layer", "winograd", "pointwise",
-                                           "direct",    "transposed",  "grouped"};
+                                           "direct",    "transposed",  "grouped",  "im2col"};
   return kNames[static_cast<int>(v)];
 }
 
@@ -222,7 +230,7 @@ std::string ConvPlan::Describe() const {
     d += StrFormat(", tile %dx%d", k.blocks, k.pixels);
   }
   d += std::string(", ") + isa::Name(tier);
-  if (!s.x_blocked && variant != Variant::kFirstLayer) d += ", input converted";
+  if (!s.x_blocked && variant != Variant::kFirstLayer && !product) d += ", input converted";
   if (!s.y_blocked) d += ", output converted";
   return d;
 }
@@ -233,6 +241,10 @@ ConvPlan PlanConv(const ConvShape& given) {
   const ConvShape& shape = p.shape;
   p.tier = isa::ActiveTier();
   p.variant = Choose(&p);
+  if (p.variant == Variant::kIm2col) {
+    LayOutColumns(&p);
+    return p;
+  }
   if (shape.transposed) {
     MakeTransposedPhases(&p);
   } else {
@@ -267,6 +279,7 @@ ConvPlan PlanConv(const ConvShape& given) {
 }
 
 std::string PackKey(const ConvPlan& plan) {
+  if (plan.product) return "im2col " + PackKey(*plan.product);
   const ConvShape& s = plan.shape;
   using ll = long long;
   std::string key = StrFormat("conv %s %s g%lld", Name(plan.variant), isa::Name(plan.tier), ll{s.groups});

@@ -345,7 +345,7 @@ int WinogradTile(const TensorDesc& x, const TensorDesc& w, const op::Attrs& attr
   if (!x.known_rank || !w.known_rank || !IsKnown(x.dims) || !IsKnown(w.dims) || x.dtype != DType::kF32)
     return 0;
   const Result<conv::ConvShape> s = ShapeOfCall("Conv", false, x.dims, w.dims, attrs);
-  return s.ok() && s->flat() ? conv::ChooseWinograd(*s) : 0;
+  return s.ok() && s->flat() && !s->im2col ? conv::ChooseWinograd(*s) : 0;
 }
 
 double WinogradGrowth(int tile, int64_t channels) { return conv::WinogradGrowth(tile, channels); }

@@ -168,6 +168,7 @@ Result<conv::ConvShape> ShapeOfCall(const char* name, bool transposed, const Dim
   s.pf = win.pad_begin[2], s.pt = win.pad_begin[0], s.pl = win.pad_begin[1];
   s.groups = call.groups;
   s.transposed = transposed;
+  s.im2col = attrs.Int("im2col", 0) != 0;
   constexpr int64_t kMaxPlane = int64_t{1}
                                 << 30;  // offsets inside a plane are 32-bit in the kernels' tap lists
   if (s.d > kMaxPlane || s.od > kMaxPlane || s.h > kMaxPlane || s.w > kMaxPlane || s.oh > kMaxPlane ||

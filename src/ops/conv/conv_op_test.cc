@@ -64,6 +64,7 @@ ConvCase RandomCase(Rng& rng) {
   } else {
     k.attrs.Set("auto_pad", std::string(rng.Chance(0.5) ? "SAME_UPPER" : "SAME_LOWER"));
   }
+  if (!k.transposed && rng.Chance(0.15)) k.attrs.Set("im2col", int64_t{1});
   k.bias = rng.Chance(0.6);
   k.constant_weights = rng.Chance(0.5);
   if (rng.Chance(0.25)) k.dtype = rng.Chance(0.5) ? DType::kF16 : DType::kBF16;
