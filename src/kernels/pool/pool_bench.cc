@@ -105,7 +105,7 @@ void BM_Pool(benchmark::State& state, PoolShape s, Form form) {
   constexpr int64_t kLanesOfNpu = 128;
   state.counters["lanes_%"] = LanesUsed(form, s, OPSNN_TIER_CALL(Lanes)());
   state.counters["lanes128_%"] = LanesUsed(form, s, kLanesOfNpu);
-  state.counters["GB/s"] = benchmark::Counter(1e-9 * static_cast<double>((in + out) * int64_t{sizeof(float)}),
+  state.counters["GB"] = benchmark::Counter(1e-9 * static_cast<double>((in + out) * int64_t{sizeof(float)}),
                                               benchmark::Counter::kIsIterationInvariantRate);
   SetNumThreads(0);
 }
