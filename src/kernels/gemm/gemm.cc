@@ -33,7 +33,7 @@ struct Job {
   Path path = Path::kPacked;
   bool wide = false;  // tiles of two panels (wide.cc)
   MicroTile micro;
-  int64_t k_step = 0;
+  int64_t kc = 0;  // of KDepth
   const float* packed =
       nullptr;  // kPacked: columns [packed_col, packed_col + packed_width) of the batch in hand
   int64_t packed_col = 0, packed_width = 0;
@@ -207,6 +207,27 @@ void RunColumns(const Params& p, const Tile& t, int64_t j, bool wide, bool progr
   }
 }
 
+// Where one K block of a tile leaves its sums, and what it goes on from.
+struct Sums {
+  float* to = nullptr;
+  int64_t ld = 0;
+  const float* from = nullptr;  // null: zero
+  int64_t ld_from = 0;
+  bool adds = false;  // to what C holds, the sums of earlier spans
+};
+
+// Spans after the first are summed up apart. Sums that lead nowhere: there is no memory.
+Sums PlaceSums(const Params& p, const Tile& t, int64_t k0, int64_t depth, float* c, int64_t ldc) {
+  const bool begins = k0 % kSumSpan == 0;
+  if (k0 < kSumSpan) return {c, ldc, begins ? nullptr : c, ldc, false};
+  const bool ends = k0 + depth >= p.k || (k0 + depth) % kSumSpan == 0;
+  if (begins && ends) return {c, ldc, nullptr, 0, true};
+  float* apart = ThreadScratch(Scratch::kSpan, t.rows * t.cols);
+  if (!apart) return {};
+  const float* from = begins ? nullptr : apart;
+  return ends ? Sums{c, ldc, from, t.cols, true} : Sums{apart, t.cols, from, t.cols, false};
+}
+
 void RunTile(const Job& job, const Tile& t) {
   const Params& p = *job.p;
   float* c = p.c ? p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col : nullptr;
@@ -220,16 +241,16 @@ void RunTile(const Job& job, const Tile& t) {
   // In place, the columns after the last whole vector are computed by a vector that overlaps the one before;
   // that needs sums which start at zero and end in C.
   const int64_t lanes = job.micro.nr / 2;
-  const bool tail_overlaps = job.path == Path::kDirect && p.k <= job.k_step && !needs_pass;
+  const bool tail_overlaps = job.path == Path::kDirect && KDepth(p.k, 0, job.kc) == p.k && !needs_pass;
   BlockArgs g;
   g.panels = RowPanels(t.rows, job.wide ? WideRows() : job.micro.mr);
-  g.ldc = ldc;
   int64_t k0 = 0;
   do {  // once even for k = 0: C is then the epilogue of zeros
-    g.depth = std::min(job.k_step, p.k - k0);
-    g.accumulate = k0 > 0;
+    g.depth = KDepth(p.k, k0, job.kc);
     const bool last = k0 + g.depth >= p.k, block_pass = last && needs_pass;
-    if (!SetA(job, t, k0, g)) return;
+    const Sums sums = PlaceSums(p, t, k0, g.depth, c, ldc);
+    if (!sums.to || !SetA(job, t, k0, g)) return;
+    g.ldc = sums.ld, g.ld_sums = sums.ld_from, g.adds = sums.adds;
     // Panels of B want all rows while they are in L1; the epilogue then finds C in L2. Else it follows at
     // once.
     const bool rows_first = !job.wide && (job.path == Path::kPanel || job.path == Path::kPacked);
@@ -241,9 +262,10 @@ void RunTile(const Job& job, const Tile& t) {
         j = t.cols - lanes;
       }
       if (!SetB(job, t, k0, j, g.cols, g)) return;
-      g.c = c + j;
+      g.c = sums.to + j;
+      g.sums = sums.from ? sums.from + j : nullptr;
       g.next = NextLines(job, t, k0, j, g.cols, g.depth);
-      g.next_c = j + g.cols < t.cols ? g.c + g.cols : c;
+      g.next_c = j + g.cols < t.cols ? g.c + g.cols : sums.to;
       if (block_pass && job.path == Path::kPacked) {
         g.next = OperandLines(p, t.batch, t.row, t.col + j, t.rows, g.cols);
       }
@@ -352,7 +374,7 @@ void RunTiles(const Job& job, int64_t first_batch, int64_t batches) {
   const int64_t run = std::min(kProductsPerTask, total / (kTasksPerThread * ThreadsAvailable()));
   const int64_t by_work = kTaskWork / std::max<int64_t>(1, work / tiles);
   const int64_t group = std::clamp<int64_t>(std::max(by_work, tiles == 1 ? run : 1), 1, total);
-  const bool small = job.path == Path::kDirect && tiles == 1 && p.k <= job.k_step && AreSmall(p);
+  const bool small = job.path == Path::kDirect && tiles == 1 && KDepth(p.k, 0, job.kc) == p.k && AreSmall(p);
   ForEach(CeilDiv(total, group), work * batches, [&](int64_t task) {
     if (small) return RunSmall(p, task * group, std::min(total, (task + 1) * group));
     for (int64_t i = task * group; i < std::min(total, (task + 1) * group); ++i) {
@@ -431,10 +453,9 @@ void Run(const Params& given) {
   job.p = &p;
   job.path = ChoosePath(p);
   job.micro = TileFor(isa::ActiveTier());
-  job.k_step = KStep(p.k, job.path == Path::kStream ? kStreamDepth : p.blocking.kc);
-  if (p.packed_b) job.k_step = p.packed_b->kc;
+  job.kc = job.path == Path::kStream ? kStreamDepth : p.packed_b ? p.packed_b->kc : p.blocking.kc;
   job.wide = WideRows() > 0 && (job.path == Path::kDirect || job.path == Path::kPacked) &&
-             p.n >= 2 * job.micro.nr && std::min(job.k_step, p.k) * p.n <= kWideFloats;
+             p.n >= 2 * job.micro.nr && KDepth(p.k, 0, job.kc) * p.n <= kWideFloats;
   if (job.path == Path::kGemv) {
     RunGemv(p);
   } else if (p.packed_b) {

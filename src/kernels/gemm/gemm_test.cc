@@ -274,6 +274,57 @@ TEST_P(GemmTest, BlockingDoesNotChangeABit) {
   }
 }
 
+// The same across spans, for few rows too, and with an epilogue in the tile.
+TEST_P(GemmTest, SpansOfLongSumsDoNotDependOnThePath) {
+  Rng rng;
+  for (int64_t k : {kSumSpan + 1, 2 * kSumSpan, 3 * kSumSpan + 40}) {
+    Matrix a(DType::kF32, 1, 5, k, false, false, rng), b(DType::kF32, 1, k, 70, false, false, rng);
+    a.tensor.FillRandom(rng);
+    b.tensor.FillRandom(rng);
+    GuardedTensor bias(DType::kF32, {70});
+    bias.FillRandom(rng);
+    std::vector<double> first;
+    for (int64_t kc : {16, 500, 4000}) {
+      for (Path path : {Path::kGemv, Path::kDirect, Path::kStream, Path::kPanel, Path::kPacked}) {
+        GuardedTensor c(DType::kF32, {1, 5, 70});
+        Params p = MakeParams(a, b, c, k);
+        p.path = path;
+        p.blocking.kc = kc, p.blocking.mc = 3;
+        p.epilogue.bias = static_cast<const float*>(bias.view().data);
+        p.epilogue.act = vector::RegAct::kRelu;
+        std::shared_ptr<const PackedB> packed;
+        if (path == Path::kPacked) packed = PackB(p.b, k, 70, 1, p.blocking), p.packed_b = packed.get();
+        gemm::Run(p);
+        if (first.empty()) first = c.Get();
+        EXPECT_EQ(first, c.Get()) << k << " " << kc << Name(path);
+        EXPECT_TRUE(c.GuardsIntact());
+      }
+    }
+  }
+}
+
+// Equal terms round in the same direction: the bound of the numerics page must hold for them too.
+TEST_P(GemmTest, LongSumsOfEqualTermsStayInBounds) {
+  Rng rng;
+  constexpr int64_t kK = 1 << 16;
+  for (Path path : kAllPaths) {
+    for (int64_t n : {1, 9, 40}) {
+      Matrix a(DType::kF32, 1, 2, kK, false, false, rng), b(DType::kF32, 1, kK, n, false, false, rng);
+      a.tensor.Set(std::vector<double>(static_cast<size_t>(2 * kK), 1.0));
+      b.tensor.Set(std::vector<double>(static_cast<size_t>(n * kK), 0.1f));
+      GuardedTensor c(DType::kF32, {1, 2, n});
+      Params p = MakeParams(a, b, c, kK);
+      p.path = path;
+      gemm::Run(p);
+      const double want = double{0.1f} * kK;
+      for (double v : c.Get()) {
+        ASSERT_NEAR(v, want, ContractionTolerance(want, want, kK, DType::kF32, DType::kF32))
+            << Name(path) << n;
+      }
+    }
+  }
+}
+
 TEST_P(GemmTest, NanAndInfStayInTheirRows) {
   Rng rng;
   for (int64_t m : {1, 3, 17, 40}) {

@@ -44,19 +44,43 @@ bool SetRows(const Params& p, int64_t batch, GemvArgs& g) {
   return true;
 }
 
+void AddRows(const float* x, int64_t rows, int64_t cols, float* c, int64_t ldc) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < cols; ++j) c[r * ldc + j] += x[r * cols + j];
+  }
+}
+
+// The rows of B, span by span (kSumSpan): sums of a later span are made apart and added.
+void RowsBySpans(const Params& p, int64_t batch, int64_t col, GemvArgs& g) {
+  float* const c = g.c;
+  const float* const a = g.a;
+  const int64_t ldc = g.ldc;
+  float* apart = p.k > kSumSpan ? ThreadScratch(Scratch::kSpan, g.rows * g.cols) : nullptr;
+  if (p.k > kSumSpan && !apart) return;
+  for (int64_t k0 = 0; k0 < p.k; k0 += kSumSpan) {
+    g.depth = std::min(kSumSpan, p.k - k0);
+    g.a = a + k0, g.b = At(p.b, batch, k0, col);
+    if (k0 > 0) g.c = apart, g.ldc = g.cols;
+    GemvRows(g);
+    if (k0 > 0) AddRows(apart, g.rows, g.cols, c, ldc);
+  }
+}
+
 void FewRows(const Params& p, int64_t batch, int64_t col, int64_t cols) {
   const ChunkC c = PlaceC(p, batch, 0, col, p.m, cols);
   GemvArgs g;
   g.rows = p.m, g.cols = cols, g.depth = p.k;
   if (!c.data || !SetRows(p, batch, g)) return;
-  g.b = At(p.b, batch, 0, col), g.b_dtype = p.b.dtype;
+  g.b_dtype = p.b.dtype;
   g.c = c.data, g.ldc = c.ld;
-  if (p.b.col_stride == 1) {
-    g.ldb = p.b.row_stride;
-    GemvRows(g);
-  } else {
-    g.ldb = p.b.col_stride;
+  // A single column of unit row stride is one long dot.
+  const bool dots = p.b.col_stride != 1 || (p.n == 1 && p.b.row_stride == 1);
+  if (dots) {
+    g.b = At(p.b, batch, 0, col), g.ldb = p.b.col_stride;
     GemvDots(g, 1);
+  } else {
+    g.ldb = p.b.row_stride;
+    RowsBySpans(p, batch, col, g);
   }
   FinishBlock(p, batch, 0, col, c.data, c.ld, p.m, cols, false);
 }

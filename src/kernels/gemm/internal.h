@@ -17,6 +17,16 @@ inline int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 // The depth of K blocks: all about equal, so that the last is not a stump.
 inline int64_t KStep(int64_t k, int64_t kc) { return k <= kc ? k : RoundUp(CeilDiv(k, CeilDiv(k, kc)), 16); }
 
+// A sum over k is cut into spans of this length, which are added in order: one long chain of equal terms
+// would round in the same direction thousands of times. The cut depends on k alone, so that every path and
+// every split of the rows gives the same bits.
+inline constexpr int64_t kSumSpan = 2048;
+// The depth of the K block that begins at k0: spans are cut into equal parts of at most about kc.
+inline int64_t KDepth(int64_t k, int64_t k0, int64_t kc) {
+  const int64_t begin = k0 / kSumSpan * kSumSpan, span = std::min(kSumSpan, k - begin);
+  return std::min(KStep(span, kc), begin + span - k0);
+}
+
 // Below this many multiply-adds a call runs on the calling thread: waking another takes longer.
 inline constexpr int64_t kThreadedWork = 1 << 20;
 // fn(i) for i < n, on all threads where `work` multiply-adds are worth it.
@@ -85,7 +95,10 @@ struct BlockArgs {
   int64_t source_stride = 0;
   float* c = nullptr;  // row Start(0), column 0
   int64_t ldc = 0;
-  bool accumulate = false;  // continue the sums already in C
+  // Where the sums of the span's earlier blocks lie and go on from, null in its first block; like c.
+  const float* sums = nullptr;
+  int64_t ld_sums = 0;
+  bool adds = false;  // the span's sums are added to those of earlier spans, which lie in C
   TileFinish finish;
   Lines next;  // what will be needed after this block
   const float* next_c = nullptr;
@@ -154,7 +167,7 @@ void GemvDots(const GemvArgs& args, int64_t c_col_stride);
 void RunGemv(const Params& p);
 
 // Memory of this thread that lives until the thread ends; one buffer per use.
-enum class Scratch : uint8_t { kA, kB, kC, kConvert, kCount };
+enum class Scratch : uint8_t { kA, kB, kC, kConvert, kSpan, kCount };
 float* ThreadScratch(Scratch use, int64_t floats);
 
 // The epilogue on rows x cols of C that are still in cache; `c` is its first element, (row, col) its

@@ -49,7 +49,9 @@ struct MicroArgs {
   float* c;
   int64_t ldc;
   int64_t depth, cols;
-  bool accumulate;
+  const float* sums;  // as in BlockArgs
+  int64_t ld_sums;
+  bool adds;
   const TileFinish* finish;
   const float* bias;
   float* packed;
@@ -60,7 +62,7 @@ template <int MR, int NV>
 HWY_INLINE void LoadTile(const MicroArgs& g, V (&acc)[MR][NV]) {
   const D d;
   const size_t last = static_cast<size_t>(g.cols) - (NV - 1) * kLanes;
-  if (!g.accumulate) {
+  if (!g.sums) {
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) {
 #pragma GCC unroll 4
@@ -69,7 +71,7 @@ HWY_INLINE void LoadTile(const MicroArgs& g, V (&acc)[MR][NV]) {
   } else {
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) {
-      const float* row = g.c + i * g.ldc;
+      const float* row = g.sums + i * g.ld_sums;
 #pragma GCC unroll 4
       for (int j = 0; j < NV - 1; ++j) acc[i][j] = hn::LoadU(d, row + j * kLanes);
       const float* end = row + (NV - 1) * kLanes;
@@ -82,6 +84,16 @@ template <int MR, int NV>
 HWY_INLINE void StoreTile(const MicroArgs& g, V (&acc)[MR][NV]) {
   const D d;
   const size_t last = static_cast<size_t>(g.cols) - (NV - 1) * kLanes;
+  if (g.adds) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const float* row = g.c + i * g.ldc;
+#pragma GCC unroll 4
+      for (int j = 0; j < NV - 1; ++j) acc[i][j] = hn::Add(acc[i][j], hn::LoadU(d, row + j * kLanes));
+      const float* end = row + (NV - 1) * kLanes;
+      acc[i][NV - 1] = hn::Add(acc[i][NV - 1], last == kLanes ? hn::LoadU(d, end) : LoadFirst(d, end, last));
+    }
+  }
   if (g.finish->on) {
     const V lo = hn::Set(d, g.finish->lo), hi = hn::Set(d, g.finish->hi);
     const bool clips_above = g.finish->hi < __builtin_inff();

@@ -106,6 +106,7 @@ void RunTile(const BlockArgs& g, const TilePos& t, MicroArgs& m) {
                                                : row);
   m.a_stride = g.a_layout == ALayout::kPacked ? g.panels.Height(t.p) : g.a_stride;
   m.c = g.c + row * g.ldc + t.j;
+  m.sums = g.sums ? g.sums + row * g.ld_sums + t.j : nullptr;
   m.ahead.c_rows = g.panels.Height(t.next_p);
   m.ahead.c = t.last ? g.next_c : g.c + g.panels.Start(t.next_p) * g.ldc + t.next_j;
   const float* b = g.b + t.j / kNr * g.b_panel_stride;
@@ -195,7 +196,8 @@ void MacroBlockKernel(const BlockArgs& g) {
   MicroArgs m{};
   m.ldc = g.ldc;
   m.depth = g.depth;
-  m.accumulate = g.accumulate;
+  m.ld_sums = g.ld_sums;
+  m.adds = g.adds;
   m.finish = &g.finish;
   m.ahead.ldc = g.ldc;
   const int64_t pieces = std::max<int64_t>(1, g.depth / kPiece);

@@ -14,7 +14,7 @@ std::shared_ptr<PackedB> MakePackedB(int64_t k, int64_t n, int64_t batch, const 
   auto packed = std::make_shared<PackedB>();
   packed->tier = isa::ActiveTier();
   packed->k = k, packed->n = n, packed->batch = batch;
-  packed->kc = KStep(k, blocking.kc);
+  packed->kc = blocking.kc;
   const int64_t padded = RoundUp(n, TileFor(packed->tier).nr);
   packed->data = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(1, batch * k * padded)) * sizeof(float));
   return packed->data ? packed : nullptr;
@@ -36,8 +36,8 @@ std::shared_ptr<const PackedB> PackAll(std::shared_ptr<PackedB> packed, PackBloc
     PanelBlock b;
     b.which = i / panels, b.col = i % panels * nr, b.width = std::min(nr, n - b.col), b.nr = nr;
     float* dst = packed->data.as<float>() + b.which * k * padded;
-    for (; b.k0 < k; b.k0 += packed->kc) {
-      b.depth = std::min(packed->kc, k - b.k0);
+    for (; b.k0 < k; b.k0 += b.depth) {
+      b.depth = KDepth(k, b.k0, packed->kc);
       pack(b, dst + b.k0 * padded + b.col * b.depth);
     }
   });

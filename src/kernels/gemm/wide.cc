@@ -71,7 +71,8 @@ void WideBlockKernel(const BlockArgs& g) {
   MicroArgs m{};
   m.ldc = g.ldc;
   m.depth = g.depth;
-  m.accumulate = g.accumulate;
+  m.ld_sums = g.ld_sums;
+  m.adds = g.adds;
   m.finish = &g.finish;
   m.b_stride = g.b_row_stride;
   m.b_pair = g.b_panel_stride;
@@ -98,6 +99,7 @@ void WideBlockKernel(const BlockArgs& g) {
       m.bias = g.finish.bias ? g.finish.bias + j : nullptr;
       m.b = g.b + j / kNr * g.b_panel_stride;
       m.c = g.c + row * g.ldc + j;
+      m.sums = g.sums ? g.sums + row * g.ld_sums + j : nullptr;
       kWideFns[unit_row][static_cast<size_t>(height - 1)](m);
       Activate(g.finish, m, height);
       if (share > 0) coming[first] = m.ahead.b;
