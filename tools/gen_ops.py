@@ -245,7 +245,7 @@ def load_all(ops_dir):
     """All declarations under ops_dir, sorted by operator name."""
     root = pathlib.Path(ops_dir)
     prototypes = gen_aclnn.load_prototypes(root.parent / "capi" / "data" / "aclnn_prototypes.jsonl")
-    ops = sorted((load(p, root, prototypes) for p in root.rglob("*.toml")), key=lambda op: op["name"])
+    ops = sorted((load(p, root, prototypes) for p in root.glob("*/*.toml")), key=lambda op: op["name"])
     for a, b in zip(ops, ops[1:]):
         if a["name"] == b["name"]:
             raise DeclarationError(f"{b['file']}: operator: {b['name']} is also declared in {a['file']}")

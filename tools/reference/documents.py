@@ -9,6 +9,7 @@ import markdown_it
 DOCUMENTS = [
     ("docs/readme.html", "Overview", "README.md"),
     ("docs/npu_to_laptop.html", "From NPU to laptop in five minutes", "docs/npu_to_laptop.md"),
+    ("docs/tutorial.html", "From one call to an operator of your own", "docs/tutorial.md"),
     ("docs/tool.html", "The tool", "docs/tool.md"),
     ("docs/c_api.html", "The C APIs", "docs/c_api.md"),
     ("docs/aclnn_checks.html", "Argument checks", "docs/aclnn_checks.md"),
