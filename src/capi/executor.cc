@@ -68,13 +68,14 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
     // An empty view has no bytes, and an offset that may be anything.
     const bool empty = t.footprint.low == t.footprint.high;
     const auto size = empty ? 0 : static_cast<int64_t>(AclTypeSize(t.object->acl_dtype));
-    executor->tensors.push_back({t.param, t.member, function.params[t.param].is_output(), t.data,
+    executor->tensors.push_back({t.object, t.param, t.member, function.params[t.param].is_output(), t.data,
                                  t.object->offset * size, t.footprint, IsDense(t)});
     // What is written anew has its whole room again.
     if (function.params[t.param].dir == op::ParamDir::kOut && t.object->HasFound())
       std::const_pointer_cast<Tensor>(t.object)->ForgetFound();
   }
   executor->frees = frees;
+  executor->same_memory = std::move(same_memory);
   for (const SizePlace& s : plan->sizes)
     executor->sized.push_back(std::const_pointer_cast<Tensor>(call.tensors()[s.tensor].object));
   *workspace_size = plan->workspace_bytes;
@@ -189,6 +190,37 @@ Status CheckWorkspace(const OpsnnFunction& function, const void* workspace, size
       function.api, workspace, left, block->bytes, needed);
 }
 
+// Addresses set since phase one must lie to each other as it saw them, unless the plan does not mind.
+Status CheckMoved(const Executor& e) {
+  struct Bindings {
+    const Executor& e;
+    const char* api() const { return e.function->api; }
+    int size() const { return static_cast<int>(e.tensors.size()); }
+    const Binding& operator[](int i) const { return e.tensors[static_cast<size_t>(i)]; }
+    const void* data(int i) const { return (*this)[i].data; }
+    const Tensor& object(int i) const { return *(*this)[i].object; }
+    bool IsOutput(int i) const { return (*this)[i].is_output; }
+    std::string Name(int i) const {
+      return NameOf(e.function->params[(*this)[i].param].name, (*this)[i].member);
+    }
+  };
+  const Bindings all{e};
+  std::vector<int> now;
+  OPSNN_RETURN_IF_ERROR(FindAliases(all, &now));
+  if (now.empty() || now == e.same_memory || e.plan->in_place) return OkStatus();
+  for (int i = 0; i < all.size(); ++i) {
+    const int before = e.same_memory.empty() ? i : e.same_memory[static_cast<size_t>(i)];
+    const int other = now[static_cast<size_t>(i)];
+    if (other == i || other == before) continue;
+    return InvalidArgument(
+        "%s: %s was set to the memory of %s, which the executor was not planned for; allowed: memory apart, "
+        "or "
+        "the same tensors in one memory as in phase one",
+        e.function->api, all.Name(i).c_str(), all.Name(other).c_str());
+  }
+  return OkStatus();
+}
+
 Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspace, uint64_t workspace_size,
                  aclrtStream stream) {
   if (e.function != &function) {
@@ -222,6 +254,7 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
     }
     queued->addresses.push_back(b.data);
   }
+  if (e.moved) OPSNN_RETURN_IF_ERROR(CheckMoved(e));
   auto target = runtime::ResolveStream(stream);
   if (!target.ok()) {
     return Status(target.status().code(), std::string(function.api) + ": " + target.status().message() +

@@ -14,6 +14,7 @@ namespace opsnn::capi {
 
 // One tensor argument as the executor knows it.
 struct Binding {
+  std::shared_ptr<const Tensor> object;  // for its view
   int param = 0;
   int member = -1;
   bool is_output = false;
@@ -31,6 +32,8 @@ struct Executor {
   std::mutex mutex;  // guards what follows: a repeatable executor may be shared
   std::vector<Binding> tensors;
   bool repeatable = false;
+  bool moved = false;                        // an address was set
+  std::vector<int> same_memory;              // as the plan was made for (BuildPlan)
   std::vector<std::weak_ptr<Tensor>> sized;  // by CallPlan::sizes: whose dims the values decide
   uint64_t frees = 0;                        // runtime::FreeCount() before the footprints were found
 };

@@ -11,11 +11,17 @@ namespace {
 // Existing programs overrun small buffers by a few bytes; those bytes are there (runtime/memory.h).
 constexpr int64_t kSpareBytes = 32;
 
+}  // namespace
+
 std::string NameOf(const char* param, int member) {
   return member < 0 ? param : StrFormat("%s[%d]", param, member);
 }
 
-}  // namespace
+TensorView ViewOf(const Tensor& t, const void* data) {
+  const auto dtype = DTypeFromAcl(t.acl_dtype);
+  return {const_cast<void*>(data), dtype.value_or(DType::kU8), Dims(std::span<const int64_t>(t.dims)),
+          Dims(std::span<const int64_t>(t.strides))};
+}
 
 bool TouchedBytes(const Tensor& t, Footprint* f) {
   *f = {};

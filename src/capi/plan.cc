@@ -13,11 +13,7 @@
 namespace opsnn::capi {
 namespace {
 
-TensorView ViewOf(const TensorArgument& t) {
-  const auto dtype = DTypeFromAcl(t.object->acl_dtype);
-  return {t.data, dtype.value_or(DType::kU8), Dims(std::span<const int64_t>(t.object->dims)),
-          Dims(std::span<const int64_t>(t.object->strides))};
-}
+TensorView ViewOf(const TensorArgument& t) { return ViewOf(*t.object, t.data); }
 
 // Leaves room for aligning the caller's pointer.
 constexpr size_t kLargestWorkspace = static_cast<size_t>(PTRDIFF_MAX) - kAlignment;
@@ -79,6 +75,7 @@ class Builder {
     const bool in_place_ok = c.op->program || row_wise || c.in_place;
     const bool strides_ok =
         c.op->program || row_wise || c.op->layout == op::LayoutRule::kLogicalOnly || TakesAnyStrides(*c.op);
+    in_place_ = in_place_ok;
     const size_t steps = steps_.size(), temporaries = temporaries_;
     Status planned = PlanSteps(!strides_ok, !in_place_ok);
     // The operator does not take these views as they lie: give it contiguous copies.
@@ -361,6 +358,7 @@ class Builder {
         }
       }
     }
+    plan->in_place = calls.size() == 1 && steps_.size() == 1 && in_place_;
     plan->steps = std::move(steps_);
     plan->constants = std::move(constants_);
     for (const SizeReport& r : whole_.sizes)
@@ -378,6 +376,7 @@ class Builder {
   std::vector<std::string> names_, temp_names_;    // see NameOperands
   std::vector<std::pair<int, Place>> redirected_;  // outputs that are computed in the workspace
   size_t temporaries_ = 0;
+  bool in_place_ = false;  // of the call added last: it works in place
 };
 
 }  // namespace
@@ -398,38 +397,17 @@ Result<std::shared_ptr<const CallPlan>> BuildPlan(const Call& call, const std::v
 }
 
 Status AliasPattern(const Call& call, std::vector<int>* same_memory) {
-  same_memory->clear();
-  const auto& tensors = call.tensors();
-  const auto& params = call.function().params;
-  const int n = static_cast<int>(tensors.size());
-  for (int i = 0; i < n; ++i) {
-    // More dims than a view can have are refused by CheckTensors.
-    if (!tensors[i].data || tensors[i].object->dims.size() > kMaxRank) continue;
-    const TensorView mine = ViewOf(tensors[i]);
-    const ByteRange touched = TouchedBytes(mine);
-    if (touched.begin == touched.end) continue;
-    if (!params[tensors[i].param].is_output()) continue;
-    for (int j = 0; j < n; ++j) {
-      if (j == i || !tensors[j].data || tensors[j].object->dims.size() > kMaxRank) continue;
-      const TensorView other = ViewOf(tensors[j]);
-      const ByteRange range = TouchedBytes(other);
-      if (range.begin >= touched.end || touched.begin >= range.end) continue;
-      const Overlap overlap = CheckOverlap(mine, other);
-      if (overlap == Overlap::kNone) continue;
-      const bool two_outputs = params[tensors[j].param].is_output();
-      if (overlap == Overlap::kPartial || two_outputs) {
-        return InvalidArgument("%s: %s overlaps %s in memory; allowed: %s", call.function().api,
-                               call.NameOf(i).c_str(), call.NameOf(j).c_str(),
-                               two_outputs ? "outputs that are apart" : "the same view, or no common memory");
-      }
-      if (same_memory->empty()) {
-        same_memory->resize(n);
-        for (int k = 0; k < n; ++k) (*same_memory)[k] = k;
-      }
-      (*same_memory)[i] = j;
-    }
-  }
-  return OkStatus();
+  struct Arguments {
+    const Call& call;
+    const char* api() const { return call.function().api; }
+    int size() const { return static_cast<int>(call.tensors().size()); }
+    const TensorArgument& operator[](int i) const { return call.tensors()[static_cast<size_t>(i)]; }
+    const void* data(int i) const { return (*this)[i].data; }
+    const Tensor& object(int i) const { return *(*this)[i].object; }
+    bool IsOutput(int i) const { return call.function().params[(*this)[i].param].is_output(); }
+    std::string Name(int i) const { return call.NameOf(i); }
+  };
+  return FindAliases(Arguments{call}, same_memory);
 }
 
 }  // namespace opsnn::capi

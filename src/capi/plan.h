@@ -89,6 +89,7 @@ struct CallPlan {
   std::vector<bool> needs_data;  // by tensor: read or written, so its address must be set by then
   std::vector<ConstTensor> constants;
   std::vector<SizePlace> sizes;
+  bool in_place = false;  // right too where an output is an input as a whole
 };
 
 // Checks everything about the call that does not depend on addresses and plans it. same_memory[i] is the

@@ -14,6 +14,7 @@
 #include "aclnnop/aclnn_matmul.h"
 #include "aclnnop/aclnn_max_pool.h"
 #include "aclnnop/aclnn_mul.h"
+#include "aclnnop/aclnn_permute.h"
 #include "aclnnop/aclnn_relu.h"
 #include "aclnnop/aclnn_softmax.h"
 #include "capi/api_tester.h"
@@ -463,6 +464,54 @@ TEST_F(ApiTest, RepeatableExecutorsMove) {
   EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
   ExpectRefused(aclDestroyAclOpExecutor(executor_), kInvalid, {"used up or destroyed"});
   ExpectRefused(aclSetAclOpExecutorRepeatable(nullptr), 561103, {"executor is null"});
+}
+
+// Addresses that are set later are held to what phase one holds its own to.
+TEST_F(ApiTest, MovedTensorsMustNotOverlap) {
+  Rng rng;
+  GuardedTensor memory(DType::kF32, {32}), other(DType::kF32, {16});
+  memory.FillRandom(rng);
+  other.FillRandom(rng);
+  const int64_t dims[] = {4, 4}, rows[] = {1, 0};
+  auto* at = static_cast<float*>(memory.view().data);
+  aclTensor* x = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, at);
+  aclTensor* y = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, other.view().data);
+  // A pointwise function may work in place, but not half in place.
+  ASSERT_EQ(aclnnReluGetWorkspaceSize(x, y, &workspace_size_, &executor_), 0);
+  EXPECT_EQ(aclSetAclOpExecutorRepeatable(executor_), 0);
+  EXPECT_EQ(aclSetOutputTensorAddr(executor_, 0, y, at + 3), 0);
+  const std::vector<double> before = memory.Get();
+  ExpectRefused(aclnnRelu(nullptr, 0, executor_, stream_), kInvalid, {"aclnnRelu", "out overlaps self"});
+  EXPECT_EQ(memory.Get(), before);
+  EXPECT_EQ(aclSetOutputTensorAddr(executor_, 0, y, at), 0);
+  EXPECT_EQ(aclnnRelu(nullptr, 0, executor_, stream_), 0);
+  EXPECT_EQ(aclSetOutputTensorAddr(executor_, 0, y, at + 16), 0);
+  EXPECT_EQ(aclnnRelu(nullptr, 0, executor_, stream_), 0);
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), 0);
+  std::vector<double> after = memory.Get();
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(after[i], std::max(before[i], 0.0));
+    EXPECT_EQ(after[16 + i], after[i]);
+  }
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
+  // One that moves data cannot where it was planned apart.
+  aclIntArray* order = aclCreateIntArray(rows, 2);
+  ASSERT_EQ(aclnnPermuteGetWorkspaceSize(x, order, y, &workspace_size_, &executor_), 0);
+  EXPECT_EQ(aclSetAclOpExecutorRepeatable(executor_), 0);
+  EXPECT_EQ(aclDestroyTensor(x), 0);  // the executor needs the handles no longer
+  EXPECT_EQ(aclSetOutputTensorAddr(executor_, 0, y, at), 0);
+  ExpectRefused(aclnnPermute(nullptr, 0, executor_, stream_), kInvalid,
+                {"aclnnPermute", "out", "memory of self"});
+  EXPECT_EQ(memory.Get(), after);
+  EXPECT_EQ(aclSetOutputTensorAddr(executor_, 0, y, at + 16), 0);
+  EXPECT_EQ(aclnnPermute(nullptr, 0, executor_, stream_), 0);
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), 0);
+  after = memory.Get();
+  for (size_t i = 0; i < 16; ++i) EXPECT_EQ(after[16 + i], after[i % 4 * 4 + i / 4]);
+  EXPECT_TRUE(memory.GuardsIntact());
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
+  aclDestroyIntArray(order);
+  aclDestroyTensor(y);
 }
 
 // Tensors, scalars and arrays may be destroyed as soon as phase two has returned.

@@ -32,6 +32,7 @@ int SetAddress(const char* function, Executor* e, Binding* b, void* address) {
     return kInvalid;
   }
   b->data = address ? static_cast<char*>(address) + b->offset_bytes : nullptr;
+  e->moved = true;
   return 0;
 }
 
