@@ -4,6 +4,7 @@
 
 #include "graph/ir/known_ops.h"
 #include "graph/passes/passes.h"
+#include "graph/stopwatch.h"
 
 namespace opsnn::graph {
 namespace {
@@ -17,6 +18,7 @@ bool ReducesRows(const Node& n) {
   const KnownOps& k = Known();
   return n.op == k.Softmax || n.op == k.LayerNormalization || n.op == k.RMSNormalization;
 }
+bool IsBatchStatistics(const Node& n) { return n.op == Known().BatchNormalizationTraining; }
 bool IsTransData(const Node& n) { return n.op == Known().TransData; }
 bool MakesParts(const Node& n) {
   const KnownOps& k = Known();
@@ -46,12 +48,15 @@ constexpr Pass kPreparePasses[] = {
     {"transposes", true, false, TransposeSimplification, IsTranspose},
     {"reshapes", true, false, ReshapeSimplification, IsReshape},
     {"dead_code", false, false, DeadCode},
+    // Statistics are summed by rows.
+    {"conv_batch_norm", true, true, ConvBatchNorm, IsBatchStatistics},
     {"epilogue_fusion", true, false, EpilogueFusion},
     {"chained_products", true, false, ChainedProducts},
     {"pointwise_chain", true, false, PointwiseChain},
     {"row_chain", true, false, RowChain, ReducesRows},
     {"layout", false, false, AssignLayouts},
     {"transdata_merge", false, false, TransDataMerge, IsTransData},
+    {"image_order", true, false, ImageOrderInConversions, IsTranspose},
     {"winograd", false, true, WinogradTiles},
     // A product by few rows adds in another order where its operand lies transposed.
     {"parts_in_place", true, true, PartsInPlace, MakesParts},
@@ -66,14 +71,15 @@ PassFault& Fault() {
   return *f;
 }
 
-void Count(std::vector<PassStat>* stats, const char* name, int matches, int effects) {
+void Count(std::vector<PassStat>* stats, const char* name, int matches, int effects, double us) {
   const auto it =
       std::find_if(stats->begin(), stats->end(), [&](const PassStat& s) { return s.name == name; });
   if (it == stats->end()) {
-    stats->push_back({name, matches, effects});
+    stats->push_back({name, matches, effects, us});
   } else {
     it->matches += matches;
     it->effects += effects;
+    it->us += us;
   }
 }
 
@@ -127,15 +133,15 @@ Status RunPasses(std::span<const Pass> passes, const std::string& off, Graph& g,
     if (p.is_fusion && c.fusion == FusionMode::kOff) continue;
     if (p.changes_bits && c.policy == NumericsPolicy::kExact) continue;
     c.matches = c.effects = 0;
+    const Stopwatch watch;
     if (!p.starts_at || std::any_of(g.nodes.begin(), g.nodes.end(), p.starts_at)) {
       const Status s = p.run(g, c);
       if (!s.ok()) return s.WithContext(std::string("graph pass ") + p.name);
     }
     if (Fault().pass == p.name) Fault().fault(g);
-    Count(stats, p.name, c.matches, c.effects);
-    if (c.effects == 0) continue;
-    const Status s = g.Sort();
+    const Status s = c.effects > 0 ? g.Sort() : OkStatus();
     if (!s.ok()) return s.WithContext(std::string("graph pass ") + p.name);
+    Count(stats, p.name, c.matches, c.effects, watch.us());
   }
   return OkStatus();
 }

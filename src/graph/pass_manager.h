@@ -22,6 +22,7 @@ struct PassStat {
   std::string name;
   int matches = 0;
   int effects = 0;
+  double us = 0;  // all its runs together
 };
 
 struct PassContext {
@@ -32,7 +33,8 @@ struct PassContext {
   bool record = true;  // leave a decision per edge in the graph; planning for a run wants the verdicts alone
   bool training = false, precision_first = false;  // see SessionOptions
   int concurrent = 1;
-  int matches = 0, effects = 0;  // of the pass that runs
+  int matches = 0, effects = 0;     // of the pass that runs
+  mutable PassStat judge{"judge"};  // edges asked about, those fused, and the time that took
 };
 
 struct Pass {

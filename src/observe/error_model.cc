@@ -75,6 +75,39 @@ Status RunShifted(const BoundedCall& c, double even, double odd, ref::Call* out,
   return Run(c, pointers, out);
 }
 
+// Errors of x as they reach output o of a normalisation by its own statistics. An error e of all of a channel
+// moves the mean by e and the deviation s by no more than e, so (x - mean) / s * scale by
+// e |scale| / s (2 + |x - mean| / s), and the variance by 2 e s.
+void PassThroughStatistics(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<double>* error) {
+  const ref::Tensor& x = c.inputs[0]->value;
+  const std::vector<double>& given = c.inputs[0]->error;
+  const int64_t channels = x.dims.rank() > 1 ? x.dims[1] : 1;
+  int64_t area = 1;
+  for (int i = 2; i < x.dims.rank(); ++i) area *= x.dims[i];
+  const double count = static_cast<double>(x.size() / std::max<int64_t>(channels, 1));
+  const double kept = 1 - c.attrs->Float("momentum", 0.9), eps = c.attrs->Float("epsilon", 1e-5);
+  std::vector<double> mean(static_cast<size_t>(channels), 0), var = mean, most = mean;
+  const auto channel = [&](size_t i) {
+    return static_cast<size_t>(static_cast<int64_t>(i) / area % channels);
+  };
+  for (size_t i = 0; i < given.size(); ++i) {
+    mean[channel(i)] += x.v[i] / count;
+    most[channel(i)] = std::max(most[channel(i)], given[i]);
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    const double away = x.v[i] - mean[channel(i)];
+    var[channel(i)] += away * away / count;
+  }
+  for (size_t i = 0; i < y.v.size(); ++i) {
+    const size_t at = o == 0 ? channel(i) : i;
+    const double s = std::sqrt(var[at] + eps);
+    (*error)[i] = o == 1   ? kept * most[at]
+                  : o == 2 ? kept * 2 * most[at] * std::sqrt(var[at])
+                           : most[at] * std::fabs(c.inputs[1]->value.v[at]) / s *
+                                 (2 + std::fabs(x.v[i] - mean[at]) / s);
+  }
+}
+
 // Errors of the operands as they reach output o, y, without the operator's own rounding.
 Status PassOn(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<double>* error) {
   error->assign(y.v.size(), 0);
@@ -114,6 +147,10 @@ Status PassOn(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<
       OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
       for (size_t i = 0; i < error->size(); ++i) (*error)[i] += std::fabs(call.outputs[o].v[i]);
     }
+    return OkStatus();
+  }
+  if (c.op == "BatchNormalizationTraining" && !c.inputs[0]->error.empty()) {
+    PassThroughStatistics(c, y, o, error);
     return OkStatus();
   }
   if (IsRowOperator(c.op) && c.inputs[0] && !c.inputs[0]->error.empty()) {

@@ -41,6 +41,27 @@ ConstTensor Classes(GraphMaker& m, const Dims& dims, int64_t classes) {
   return HostTensor::From<int64_t>(dims, v);
 }
 
+// Parts and whole; the statistics of the first are what the second passes on.
+TEST(VerifyReferences, BatchStatistics) {
+  for (auto _ : testing::FuzzFor(200)) {
+    GraphMaker m;
+    const int64_t c = m.rng().Int(1, 20);
+    ValueId y = m.In("x", {3, c, 6, 7});
+    for (int i = 0; i < 2; ++i) {
+      y = m.Op("Conv", {y, m.Random({c, c, 3, 3}), m.Random({c})},
+               {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+      const ValueId norm =
+          m.Op("BatchNormalizationTraining",
+               {y, m.Random({c}, 0.5, 2), m.Random({c}), m.Random({c}), m.Random({c}, 0.5, 2)}, {}, 3);
+      m.Out(norm + 1);
+      m.Out(norm + 2);
+      y = m.Op("Relu", {norm});
+    }
+    m.Out(y);
+    ExpectVerified(m, m.RandomFeeds());
+  }
+}
+
 // Chains of floats end at a rounding, and many values lie at ties (scale 2^-4, steps of 2^-5).
 TEST(VerifyReferences, Quantisation) {
   for (auto _ : testing::FuzzFor(100)) {

@@ -98,6 +98,40 @@ Status BatchNormalization(Call& c) {
   return OkStatus();
 }
 
+// The same with the statistics of x over all dims but the channels, and running averages of them.
+Status BatchNormalizationTraining(Call& c) {
+  const Tensor& x = c.in(0);
+  Tensor y = Tensor::Make(x.dtype, x.dims), running[2] = {c.in(3), c.in(4)};
+  const double eps = c.attrs->Float("epsilon", 1e-5), momentum = c.attrs->Float("momentum", 0.9);
+  const int64_t channels = x.dims.rank() > 1 ? x.dims[1] : 1;
+  int64_t area = 1;
+  for (int i = 2; i < x.dims.rank(); ++i) area *= x.dims[i];
+  c.abs_sum.assign(y.v.size(), 0);
+  c.reduction_length = channels > 0 ? x.size() / channels : 0;
+  const double n = static_cast<double>(c.reduction_length);
+  std::vector<double> mean(channels, 0), var(channels, 0);
+  for (int64_t i = 0; i < x.size(); ++i) mean[i / area % channels] += x.v[i];
+  for (double& m : mean) m /= n;
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const double away = x.v[i] - mean[i / area % channels];
+    var[i / area % channels] += away * away;
+  }
+  for (double& v : var) v /= n;
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const int64_t ch = i / area % channels;
+    const double a = c.in(1).v[ch] / std::sqrt(var[ch] + eps), b = c.in(2).v[ch];
+    y.v[i] = (x.v[i] - mean[ch]) * a + b;
+    c.abs_sum[i] = (std::fabs(x.v[i]) + std::fabs(mean[ch])) * std::fabs(a) + std::fabs(b);
+  }
+  for (int64_t ch = 0; ch < channels; ++ch) {
+    running[0].v[ch] = momentum * running[0].v[ch] + (1 - momentum) * mean[ch];
+    running[1].v[ch] = momentum * running[1].v[ch] + (1 - momentum) * var[ch];
+  }
+  c.outputs.push_back(std::move(y));
+  for (int i = 0; i + 1 < c.num_outputs && i < 2; ++i) c.outputs.push_back(std::move(running[i]));
+  return OkStatus();
+}
+
 // (x - mean) / sqrt(var + eps) * scale + bias over neighbouring channels of an image; scale and bias have one
 // value per channel or per group.
 Status NormGroups(Call& c, int64_t groups) {
@@ -212,6 +246,7 @@ constexpr Entry kTable[] = {{"Hardmax", Hardmax},
                             {"LayerNormalization", LayerNorm<false>},
                             {"RMSNormalization", LayerNorm<true>},
                             {"BatchNormalization", BatchNormalization},
+                            {"BatchNormalizationTraining", BatchNormalizationTraining},
                             {"GroupNormalization", GroupNormalization},
                             {"InstanceNormalization", InstanceNormalization},
                             {"LpNormalization", LpNormalization}};

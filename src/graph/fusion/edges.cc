@@ -5,6 +5,7 @@
 #include "graph/call.h"
 #include "graph/fusion/chain_builder.h"
 #include "graph/fusion/region.h"
+#include "graph/stopwatch.h"
 #include "op/declaration.h"
 
 namespace opsnn::graph {
@@ -128,7 +129,8 @@ bool Contains(const std::vector<NodeId>& list, NodeId n) {
 std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId id, bool text) {
   const Node& n = g.nodes[id];
   std::optional<plan::ContractionEdge> e;
-  if (n.op == Known().Conv || n.op == Known().ConvTranspose) e = ConvEdge(g, n);
+  if (n.op == Known().Conv || n.op == Known().ConvTranspose || n.op == Known().ConvBatchNormTraining)
+    e = ConvEdge(g, n);
   if (n.op == Known().MatMul || n.op == Known().Gemm) e = GemmEdge(g, n);
   if (!e) return e;
   if (text) {
@@ -147,6 +149,26 @@ std::string ShapeText(const Graph& g, NodeId n) {
   return s.empty() ? "scalar" : s;
 }
 
+namespace {
+
+// The time and the verdict of one question, counted in the context of the pass that asks it.
+class Question {
+ public:
+  Question(const Graph& g, const PassContext& c) : g_(g), c_(c) {}
+  ~Question() {
+    ++c_.judge.matches;
+    c_.judge.effects += plan::Fuses(g_.decisions.back());
+    c_.judge.us += watch_.us();
+  }
+
+ private:
+  const Graph& g_;
+  const PassContext& c_;
+  const Stopwatch watch_;
+};
+
+}  // namespace
+
 // Fusing a chain of half types drops a rounding, so there the verdict must not depend on the thread count:
 // results are promised to be the same for any. One thread is what is asked about.
 template <typename Edge>
@@ -156,6 +178,7 @@ Edge ForAnyThreadCount(Edge e) {
 }
 
 bool Judge(Graph& g, const PassContext& c, plan::ContractionEdge e) {
+  const Question question(g, c);
   e = ForAnyThreadCount(std::move(e));
   e.training = c.training, e.precision_first = c.precision_first, e.concurrent = c.concurrent;
   const auto d = plan::CachedJudgeContraction(e, *c.profile, GetKnobs());
@@ -166,6 +189,7 @@ bool Judge(Graph& g, const PassContext& c, plan::ContractionEdge e) {
 
 // Forced chains are judged as such: one that is split then has no block of rows that fits.
 bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
+  const Question question(g, c);
   Knobs knobs = GetKnobs();
   if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
   g.decisions.push_back(plan::JudgeChained(ForAnyThreadCount(e), *c.profile, knobs));
@@ -173,6 +197,7 @@ bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
 }
 
 bool JudgeRows(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
+  const Question question(g, c);
   Knobs knobs = GetKnobs();
   if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
   g.decisions.push_back(plan::JudgeRowsBehind(e, *c.profile, knobs));
@@ -191,6 +216,7 @@ bool MayHoldRows(const Graph& g, NodeId product, NodeId row) {
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
+  const Question question(g, c);
   const auto d = plan::CachedJudgePointwise(ForAnyThreadCount(e), *c.profile, GetKnobs());
   if (!c.record) return FinishSilently(g, c, *d);
   Finish(g, c, *d, e.chain, e.where, e.shape);
@@ -198,7 +224,16 @@ bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e) {
+  const Question question(g, c);
   plan::Decision d = plan::JudgeRowProgram(e, *c.profile, GetKnobs());
+  if (!c.record) return FinishSilently(g, c, d);
+  Finish(g, c, std::move(d), e.chain, e.where, e.shape);
+  return plan::Fuses(g.decisions.back());
+}
+
+bool Judge(Graph& g, const PassContext& c, const plan::ConversionEdge& e) {
+  const Question question(g, c);
+  plan::Decision d = plan::JudgeConversion(e, *c.profile, GetKnobs());
   if (!c.record) return FinishSilently(g, c, d);
   Finish(g, c, std::move(d), e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());

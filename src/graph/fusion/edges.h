@@ -29,6 +29,7 @@ bool JudgeRows(Graph& g, const PassContext& c, const plan::ContractionEdge& e); 
 bool MayHoldRows(const Graph& g, NodeId product, NodeId row);
 bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e);
 bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e);
+bool Judge(Graph& g, const PassContext& c, const plan::ConversionEdge& e);
 void Refuse(Graph& g, const PassContext& c, std::string chain, NodeId where, DType dtype, std::string reason);
 
 // Records, for the readers of value v that the group behind `seed` did not take, why not. Only readers that

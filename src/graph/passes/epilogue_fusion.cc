@@ -32,7 +32,7 @@ class Fuser {
     // result ready.
     for (NodeId n = r_.num_nodes() - 1; n >= 0; --n) {
       const Node& node = g_.nodes[n];
-      if (node.dead || node.tail || !node.op->takes_tail || node.outputs.size() != 1) continue;
+      if (node.dead || node.tail || !node.op->takes_tail || !OneImage(node)) continue;
       if (NumElements(r_.desc(node.outputs[0]).dims) == 0) continue;
       RefuseDequantised(n);
       if (ComputesInF32(r_.desc(node.outputs[0]).dtype)) {
@@ -44,6 +44,11 @@ class Fuser {
   }
 
  private:
+  // Is output 0 the result that a tail continues? Running statistics beside it are none of its business.
+  static bool OneImage(const Node& n) {
+    return n.outputs.size() == 1 || n.op == Known().ConvBatchNormTraining;
+  }
+
   bool Eligible(NodeId seed, NodeId n) {
     const Node& node = g_.nodes[n];
     if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return false;

@@ -20,6 +20,8 @@ Status ConvBnFolding(Graph& g, PassContext& c);
 // A BatchNormalization with constant parameters in front of a pointwise node becomes Mul and Add, which join
 // it in one pass over the image.
 Status BatchNorm(Graph& g, PassContext& c);
+// Conv and BatchNormalization with the statistics of the batch behind it become ConvBatchNormTraining.
+Status ConvBatchNorm(Graph& g, PassContext& c);
 // A ConvTranspose that writes non-overlapping tiles of few channels becomes a pointwise Conv and
 // DepthToSpace.
 Status TransposedConv(Graph& g, PassContext& c);
@@ -54,6 +56,8 @@ Status AssignLayouts(Graph& g, PassContext& c);
 Status PartsInPlace(Graph& g, PassContext& c);
 // Winograd's algorithm for Conv with constant weights, where it is faster by the kernels' cost model.
 Status WinogradTiles(Graph& g, PassContext& c);
+// Transposes between NHWC and NCHW beside a TransData or Cast become part of it.
+Status ImageOrderInConversions(Graph& g, PassContext& c);
 // TransData of TransData.
 Status TransDataMerge(Graph& g, PassContext& c);
 

@@ -76,7 +76,9 @@ class NormedKernel : public op::Kernel {
   std::array<Floats, kInputs> inputs_;
   std::vector<Floats> outputs_;
   double epsilon_ = 0, momentum_ = 0;
-  std::shared_ptr<const vector::CompiledProgram> apply_;
+  std::shared_ptr<const vector::CompiledProgram> apply_;  // the normalisation and what is fused behind it
+  std::vector<TensorView> tail_;                          // operands of that, broadcast; no data yet
+  size_t first_tail_ = 0;                                 // where those are in RunArgs::inputs
   size_t bytes_ = 0, packing_ = 0, moments_ = 0, factors_ = 0;
 };
 
@@ -102,7 +104,14 @@ Result<op::KernelPtr> NormedKernel::Make(const op::PlanContext& c) {
                shift = apply.Input();
   const SlotId centred = apply.Binary(StageOp::kSub, apply.Binary(StageOp::kSub, v, mean), missed);
   apply.Output(apply.Ternary(StageOp::kMulAdd, centred, factor, shift));
-  OPSNN_ASSIGN_OR_RETURN(k->apply_, vector::Compile(std::move(apply).Build()));
+  Program program = std::move(apply).Build();
+  if (c.tail) {
+    OPSNN_ASSIGN_OR_RETURN(program, Join(program, 0, c.tail->program, 0));
+    k->first_tail_ = c.inputs.size();
+    for (const TensorDesc* d : c.tail_inputs)
+      k->tail_.push_back(BroadcastTo(d->View(nullptr), c.outputs[0].dims));
+  }
+  OPSNN_ASSIGN_OR_RETURN(k->apply_, vector::Compile(program));
   return op::KernelPtr(std::move(k));
 }
 
@@ -132,7 +141,12 @@ void NormedKernel::Normalise(const std::array<const float*, kInputs>& in, const 
     return BroadcastTo(TensorView::Contiguous(const_cast<float*>(values), DType::kF32, per_channel), dims);
   };
   const TensorView v = TensorView::Contiguous(y, DType::kF32, dims);
-  const TensorView operands[] = {v, operand(rounded), operand(missed), operand(factor), operand(in[kShift])};
+  std::vector<TensorView> operands = {v, operand(rounded), operand(missed), operand(factor),
+                                      operand(in[kShift])};
+  for (size_t i = 0; i < tail_.size(); ++i) {
+    operands.push_back(tail_[i]);
+    operands.back().data = args.inputs[first_tail_ + i];
+  }
   vector::RunTensors(*apply_, operands, {&v, 1});
 }
 
