@@ -31,6 +31,7 @@ struct Target {
   bool training = false, precision_first = false;  // what the planner assumes
   int concurrent = 1;
   double peak_limit = -1;  // below 0: not given
+  std::string buckets;     // INPUT:DIM=256,512; empty: sizes are taken as they come
   uint64_t seed = 0;
 
   // Adds the positional and every option; `operators` allows operator targets.

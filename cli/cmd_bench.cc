@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
 #include "cli/cli.h"
@@ -36,6 +37,40 @@ Status PrintNodes(opsnn::Model& model, const opsnn::Feeds& feeds, int top) {
   return opsnn::OkStatus();
 }
 
+Json TimesJson(const opsnn::PlanTimes& t) {
+  Json passes = Json::object();
+  for (const auto& [name, us] : t.pass_us) passes[name] = us;
+  return {{"import", t.import_us}, {"load", t.load_us},   {"shapes", t.shapes_us},
+          {"passes", t.passes_us}, {"judge", t.judge_us}, {"kernels", t.kernels_us},
+          {"memory", t.memory_us}, {"by_pass", passes},   {"edges", t.edges},
+          {"edges_fused", t.fused}};
+}
+
+// By layers, and after how many runs fusing has paid for what it adds to planning.
+void PrintPhases(const opsnn::RunStats& fused, const opsnn::RunStats& unfused, double fused_ms,
+                 double unfused_ms) {
+  const opsnn::PlanTimes &t = fused.times, &u = unfused.times;
+  std::printf("  %-34s %12s %12s\n", "before a run, us", "fused", "unfused");
+  const auto line = [](const char* what, double a, double b) {
+    std::printf("  %-34s %12.1f %12.1f\n", what, a, b);
+  };
+  line("once: import of the file", t.import_us, u.import_us);
+  line("once: passes of loading, packing", t.load_us, u.load_us);
+  line("a size: shapes", t.shapes_us, u.shapes_us);
+  line("a size: passes", t.passes_us, u.passes_us);
+  line("  of them the judge's verdicts", t.judge_us, u.judge_us);
+  line("a size: kernels chosen", t.kernels_us, u.kernels_us);
+  line("a size: memory laid out", t.memory_us, u.memory_us);
+  line("a size together", t.plan_us(), u.plan_us());
+  line("a run", fused_ms * 1e3, unfused_ms * 1e3);
+  std::printf("  %d edges asked about, %d fused; %d nodes of the model, %d run (unfused %d)\n", t.edges,
+              t.fused, fused.nodes_imported, fused.nodes_run, unfused.nodes_run);
+  const double more = t.plan_us() - u.plan_us(), gain = (unfused_ms - fused_ms) * 1e3;
+  if (gain > 0)
+    std::printf("  planning to fuse takes %.1f us more, a run %.1f us less: paid after %.0f runs\n", more,
+                gain, std::max(1.0, std::ceil(more / gain)));
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, Run& run) {
@@ -43,16 +78,18 @@ void AddBench(CLI::App& app, Run& run) {
       app.add_subcommand("bench", "Time a model or an operator: first call, then fused and unfused in turns");
   auto target = std::make_shared<Target>();
   auto runs = std::make_shared<int>(15), top = std::make_shared<int>(0);
-  auto json = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false), phases = std::make_shared<bool>(false);
   target->AddTo(*cmd, true);
   cmd->get_option("MODEL|OP")->required(false);  // judge and plan take none
   cmd->add_option("--runs", *runs, "Timed runs of each form")->check(IntIn(1, 100000));
   cmd->add_option("--top", *top, "Also list the N hottest nodes")->check(IntIn(0, 100000));
   AddFlag(*cmd, "--json", *json, "Print JSON");
+  AddFlag(*cmd, "--phases", *phases,
+          "Also what came before a run: which layer took the time, and when fusing has paid for itself");
   AddBenchPlanner(*cmd, run);
-  cmd->callback([&run, cmd, target, runs, top, json] {
+  cmd->callback([&run, cmd, target, runs, top, json, phases] {
     if (!cmd->get_subcommands().empty()) return;
-    run = [target, runs, top, json]() -> Status {
+    run = [target, runs, top, json, phases]() -> Status {
       if (target->name.empty())
         return Status(opsnn::Code::kInvalid,
                       "bench: no model given; allowed: an ONNX file, an operator, judge, plan");
@@ -67,7 +104,8 @@ void AddBench(CLI::App& app, Run& run) {
       if (!first.ok()) return first.status();
       opsnn::RunStats stats;
       if (auto profiled = fused->RunProfiled(*feeds, &stats); !profiled.ok()) return profiled.status();
-      if (auto warm = TimeMs(*unfused, *feeds, &outputs); !warm.ok()) return warm.status();
+      opsnn::RunStats plain;
+      if (auto warm = unfused->RunProfiled(*feeds, &plain); !warm.ok()) return warm.status();
       std::vector<double> a, b;
       Progress progress("bench");
       for (int i = 0; i < *runs; ++i) {
@@ -92,6 +130,7 @@ void AddBench(CLI::App& app, Run& run) {
                    {"weight_bytes", stats.weight_bytes},
                    {"nodes_imported", stats.nodes_imported},
                    {"nodes_run", stats.nodes_run},
+                   {"before_us", {TimesJson(stats.times), TimesJson(plain.times)}},
                    {"notes", Notes()}});
         return opsnn::OkStatus();
       }
@@ -105,6 +144,7 @@ void AddBench(CLI::App& app, Run& run) {
       std::printf("  peak %.2f MiB, moved %.2f MiB, weights %.2f MiB, nodes %d -> %d\n",
                   stats.peak_bytes / 1048576.0, stats.bytes_moved / 1048576.0, stats.weight_bytes / 1048576.0,
                   stats.nodes_imported, stats.nodes_run);
+      if (*phases) PrintPhases(stats, plain, Median(a), Median(b));
       return *top > 0 ? PrintNodes(*fused, *feeds, *top) : opsnn::OkStatus();
     };
   });

@@ -139,6 +139,8 @@ Json MemoryJson(const opsnn::RunStats& s) {
           {"constant_bytes", s.constant_bytes},
           {"weight_bytes", s.weight_bytes},
           {"plan_bytes", s.plan_bytes},
+          {"scratch_bytes", s.scratch_bytes},
+          {"idle_bytes", s.idle_bytes},
           {"total_bytes", s.total_bytes},
           {"views", s.views},
           {"in_place", s.in_place},
@@ -153,8 +155,11 @@ void PrintMemory(const opsnn::RunStats& s) {
   std::printf("memory: arena %.2f MiB by %s; %.2f MiB live at the peak; inputs and outputs %.2f MiB\n",
               MiB(s.peak_bytes), s.memory_strategy.c_str(), MiB(s.live_peak_bytes), MiB(s.io_bytes));
   std::printf(
-      "  beside them: weights as read and folded %.2f MiB, packed %.2f, plans %.2f; together %.2f MiB\n",
-      MiB(s.constant_bytes), MiB(s.weight_bytes), MiB(s.plan_bytes), MiB(s.total_bytes));
+      "  beside them: weights as read and folded %.2f MiB, packed %.2f, plans %.2f, scratch %.2f, blocks "
+      "that "
+      "wait %.2f; together %.2f MiB\n",
+      MiB(s.constant_bytes), MiB(s.weight_bytes), MiB(s.plan_bytes), MiB(s.scratch_bytes), MiB(s.idle_bytes),
+      MiB(s.total_bytes));
   std::printf(
       "  without memory of their own: %d views, %d results computed in place; %d nodes of the model, %zu "
       "steps\n",

@@ -29,6 +29,7 @@ struct Point {
   double first_ms = 0, next_ms = 0, load_ms = 0;
   int64_t planned_bytes = 0, resident_bytes = 0;
   int64_t total_bytes = 0;  // planned for everything that the model holds
+  int64_t plans = 0;        // made so far by the model that ran it
 };
 
 constexpr int64_t kMostSizes = 10000;
@@ -66,13 +67,14 @@ Result<Axis> ParseAxis(const std::string& text, const opsnn::Shapes& shapes) {
   return a;
 }
 
+// Without pages of files: code that is touched belongs to the program, whatever models it runs.
 int64_t ResidentBytes() {
-  long long pages = 0;
+  long long pages = 0, of_files = 0;
   if (std::FILE* f = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(f, "%*d %lld", &pages) != 1) pages = 0;
+    if (std::fscanf(f, "%*d %lld %lld", &pages, &of_files) != 2) pages = of_files = 0;
     std::fclose(f);
   }
-  return pages * sysconf(_SC_PAGESIZE);
+  return (pages - of_files) * sysconf(_SC_PAGESIZE);
 }
 
 double Ms(std::chrono::steady_clock::time_point start) {
@@ -90,12 +92,11 @@ Status MeasurePoint(opsnn::Model& model, const opsnn::Feeds& feeds, int runs, Po
   }
   p->next_ms = Median(next);
   p->resident_bytes = ResidentBytes();
-  opsnn::Shapes shapes;
-  for (const auto& [name, tensor] : feeds) shapes[name] = tensor.dims();
-  auto plan = model.Plan(shapes, feeds);
-  if (!plan.ok()) return plan.status();
-  p->planned_bytes = plan->peak_bytes;
-  p->total_bytes = plan->total_bytes;
+  opsnn::RunStats plan;
+  if (auto again = model.RunProfiled(feeds, &plan); !again.ok()) return again.status();
+  p->planned_bytes = plan.peak_bytes;
+  p->total_bytes = plan.total_bytes;
+  p->plans = plan.plans_made;
   return opsnn::OkStatus();
 }
 
@@ -177,6 +178,7 @@ void Print(const std::vector<Axis>& axes, const std::vector<Point>& points, cons
   std::printf("%zu sizes: first call %.2f times a later one (median), %.2f at most", points.size(),
               Median(ratios), *std::max_element(ratios.begin(), ratios.end()));
   if (o.cold) std::printf("; with the loading of the model %.2f", Median(cold));
+  if (!o.cold) std::printf("; %lld plans made", static_cast<long long>(points.back().plans));
   std::printf(
       "\nplanned peak %.2f MiB, resident %.2f MiB after the first size, %.2f after half, %.2f at the end\n",
       planned / 1048576.0, points.front().resident_bytes / 1048576.0,
@@ -187,9 +189,9 @@ void Print(const std::vector<Axis>& axes, const std::vector<Point>& points, cons
     resident = std::max(resident, p.resident_bytes - before);
   }
   std::printf(
-      "weights, plans, activations, inputs and outputs planned together: %.2f MiB; at most %.2f MiB came to "
-      "the "
-      "%.2f that were resident without the model (%.2f times)\n",
+      "everything accounted for together: %.2f MiB; at most %.2f MiB came to the %.2f that were resident "
+      "without "
+      "the model (%.2f times)\n",
       total / 1048576.0, resident / 1048576.0, before / 1048576.0,
       static_cast<double>(resident) / static_cast<double>(total));
 }
@@ -205,6 +207,7 @@ Json ToJson(const std::vector<Axis>& axes, const std::vector<Point>& points) {
                     {"load_ms", p.load_ms},
                     {"planned_bytes", p.planned_bytes},
                     {"total_bytes", p.total_bytes},
+                    {"plans", p.plans},
                     {"resident_bytes", p.resident_bytes}});
   }
   return {{"threads", opsnn::GetSystemInfo().threads}, {"points", list}};

@@ -64,6 +64,25 @@ std::string DeclaredDims(const opsnn::ValueInfo& v) {
   return "[" + s + "]";
 }
 
+// "x:0=256,512", or "x:0" for the preset sizes.
+Result<opsnn::SizeBuckets> ParseBuckets(const std::string& text) {
+  const Status bad(opsnn::Code::kInvalid,
+                   "--buckets: got \"" + text + "\"; allowed: INPUT:DIM or INPUT:DIM=SIZE,SIZE, x:0=256,512");
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return bad;
+  const size_t eq = text.find('=', colon);
+  const std::string dim = text.substr(colon + 1, eq == std::string::npos ? eq : eq - colon - 1);
+  if (dim.size() != 1 || dim[0] < '0' || dim[0] > '9') return bad;
+  opsnn::SizeBuckets b;
+  b.input = text.substr(0, colon);
+  b.dim = dim[0] - '0';
+  if (eq == std::string::npos) return b;
+  auto sizes = ParseInts(text.substr(eq + 1), "--buckets");
+  if (!sizes.ok()) return sizes.status();
+  b.sizes = *sizes;
+  return b;
+}
+
 }  // namespace
 
 void Target::AddTo(CLI::App& app, bool operators) {
@@ -84,6 +103,10 @@ void Target::AddTo(CLI::App& app, bool operators) {
          "--peak-limit", peak_limit,
          "Fuse less where activations would need more than this times what they need unfused; 0: never")
       ->check(NumberIn(0, 1e6));
+  app.add_option("--buckets", buckets,
+                 "INPUT:DIM=SIZE,SIZE: pad this dim to the next of these sizes (256,512,1024,2048 without "
+                 "them) and crop results; for models that do not mix elements along it")
+      ->check(NotEmpty("INPUT:DIM=SIZE,SIZE"));
   app.add_option("--seed", seed, "Seed of random inputs, 0 or more")->check(IntIn(0, UINT64_MAX));
   if (!operators) return;
   auto* group = app.add_option_group("operator", "Arguments of an operator");
@@ -115,6 +138,11 @@ Result<opsnn::Model> Target::Load(const char* fusion_override, bool plan_only) c
   if (!policy.empty()) options.policy = policy == "exact" ? opsnn::Policy::kExact : opsnn::Policy::kExcess;
   options.training = training, options.precision_first = precision_first, options.concurrent = concurrent;
   if (peak_limit >= 0) options.peak_limit = peak_limit;
+  if (!buckets.empty()) {
+    auto b = ParseBuckets(buckets);
+    if (!b.ok()) return b.status();
+    options.buckets = *b;
+  }
   if (!passes_off.empty()) {
     auto off = ParseList(passes_off, "--passes-off", "names of graph passes");
     if (!off.ok()) return off.status();

@@ -206,6 +206,24 @@ class Cli(unittest.TestCase):
             self.assertIn("allowed", run("scan", self.model, "--vary", bad, ok=False))
         self.assertIn("10000", run("scan", self.model, "--vary", "image:3=1..20000", ok=False))
 
+    def test_buckets(self):
+        def plans(*more):
+            args = ("--vary", "image:0=1..8:1", "--shape", "image=1,3,16,16", "--runs", "1", "--json")
+            return json.loads(run("scan", self.model, *args, *more))["points"][-1]["plans"]
+        self.assertGreater(plans(), plans("--buckets", "image:0=4,8"))
+        self.assertIn("(Conv)", run("run", self.model, "--shape", "image=1,3,20,20", "--buckets", "image:2=32", ok=False))
+        for bad in ("image", "image:0=", "image:9", "frob:0", "image:0=8,4", "image:0=0"):
+            self.assertIn("allowed", run("run", self.model, "--shape", "image=1,3,20,20", "--buckets", bad, ok=False))
+
+    def test_bench_phases(self):
+        text = run("bench", self.model, "--shape", "image=1,3,32,32", "--runs", "1", "--phases")
+        for layer in ("import", "passes", "judge", "kernels", "memory", "a run"):
+            self.assertIn(layer, text)
+        args = ("bench", self.model, "--shape", "image=1,3,32,32", "--runs", "1", "--json")
+        fused, unfused = json.loads(run(*args))["before_us"]
+        self.assertGreater(fused["passes"], 0)
+        self.assertGreater(fused["edges"], unfused["edges"])
+
     def test_calibrate(self):
         with tempfile.TemporaryDirectory() as cache:
             env = {"XDG_CACHE_HOME": cache}

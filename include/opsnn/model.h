@@ -31,6 +31,16 @@ struct ModelAccess;
 enum class Fusion { kAuto, kOff, kForce };  // the judge decides / nothing is fused / wherever it is legal
 enum class Policy { kExcess, kExact };      // may fusing drop an intermediate rounding, or is it kept?
 
+// One dim of an input whose sizes are padded to the next of a few, so that few plans serve all sizes; zeros
+// go in, results are cropped. Only where every element along the dim is computed by itself (a batch, tokens
+// of a network that does not mix them): a run of another model is an error that names the node that mixes
+// them. Other inputs whose dim has the same name are padded with it.
+struct SizeBuckets {
+  std::string input;
+  int dim = 0;
+  std::vector<int64_t> sizes;  // ascending; empty: 256, 512, 1024, 2048. Beyond the last: multiples of it.
+};
+
 struct ModelOptions {
   std::optional<Fusion> fusion;  // unset: what the knob says (OPSNN_FUSION)
   std::optional<Policy> policy;  // unset: what the knob says (OPSNN_POLICY)
@@ -44,6 +54,10 @@ struct ModelOptions {
   // on-chip memories (1 to 4096).
   bool training = false, precision_first = false;
   int concurrent = 1;
+  // Loading plans for the sizes that the model states, or likely ones where it leaves them open: the first
+  // run then finds its weights packed. false: that is left to the first run.
+  bool prepare_ahead = true;
+  std::optional<SizeBuckets> buckets;
 };
 
 struct ValueInfo {
@@ -64,6 +78,17 @@ struct NodeTime {
   int64_t live_bytes = 0;  // of the activations that live while it runs: over all nodes, the memory curve
 };
 
+// What came before a run, by the layer that took the time: the model file, what loading rewrites, and of the
+// plan that ran shapes, passes, the judge's verdicts (part of the passes), kernels with packing of weights
+// that were new, and memory.
+struct PlanTimes {
+  double import_us = 0, load_us = 0;
+  double shapes_us = 0, passes_us = 0, judge_us = 0, kernels_us = 0, memory_us = 0;
+  int edges = 0, fused = 0;                             // the judge was asked about, and what it fused
+  std::vector<std::pair<std::string, double>> pass_us;  // of those that run for every size
+  double plan_us() const { return shapes_us + passes_us + kernels_us + memory_us; }
+};
+
 struct RunStats {
   std::vector<NodeTime> nodes;  // filled by RunProfiled, in execution order
   int64_t peak_bytes = 0;       // of the memory plan: activations, not weights
@@ -71,15 +96,20 @@ struct RunStats {
   // What the model holds beside activations: weights as read and as folded, weights packed for kernels,
   // plans.
   int64_t constant_bytes = 0, weight_bytes = 0, plan_bytes = 0;
-  int nodes_imported = 0, nodes_run = 0;  // before and after the passes
+  int64_t plans_made = 0, plans_found = 0;  // by all runs so far
+  int nodes_imported = 0, nodes_run = 0;    // before and after the passes
   // How the memory plan with the largest peak was made.
   int64_t live_peak_bytes = 0;  // most that lives at once: no plan needs less
   int64_t io_bytes = 0;         // inputs and outputs, which are the caller's
   int views = 0, in_place = 0;  // results that needed no memory of their own
   std::string memory_strategy;  // "size, smallest gap"; every one that was tried with its need
   std::vector<std::pair<std::string, int64_t>> memory_tried;
+  // Buffers of the process that are none of the above: scratch of kernels, kept by every thread, blocks that
+  // wait to be used again, and what other models hold.
+  int64_t scratch_bytes = 0, idle_bytes = 0;
   // Everything that running it holds, inputs and outputs included; activations of the largest plan so far.
   int64_t total_bytes = 0;
+  PlanTimes times;
 };
 
 struct NodeCheck {

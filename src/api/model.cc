@@ -1,11 +1,15 @@
 #include "opsnn/model.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstring>
 #include <random>
 
 #include "api/model_impl.h"
+#include "base/buffer_stats.h"
 #include "base/caught.h"
+#include "graph/stopwatch.h"
 #include "observe/conv_choices.h"
 #include "observe/verify.h"
 #include "onnx/import.h"
@@ -143,18 +147,42 @@ void AddSteps(const graph::Prepared& p, const std::vector<double>& us, size_t at
   stats->nodes_run += p.nodes_run();
 }
 
+// Of one plan; those made during the run add to it.
+void AddTimes(const graph::Prepared& p, PlanTimes* t) {
+  for (const graph::PassStat& s : p.pass_stats()) {
+    if (s.name == "constant_folding") {
+      t->shapes_us += s.us;
+    } else if (s.name == "judge") {
+      t->judge_us += s.us;
+      t->edges += s.matches, t->fused += s.effects;
+    } else {
+      t->passes_us += s.us;
+      t->pass_us.emplace_back(s.name, s.us);
+    }
+  }
+  t->kernels_us += p.kernels_us();
+  t->memory_us += p.memory_us();
+}
+
 RunStats ToStats(const graph::Session& session, const graph::Prepared& p,
                  const std::vector<std::shared_ptr<const graph::Prepared>>& later,
                  const std::vector<double>& us) {
   RunStats stats;
   AddSteps(p, us, 0, &stats);
   for (const auto& next : later) AddSteps(*next, us, stats.nodes.size(), &stats);
+  AddTimes(p, &stats.times);
+  for (const auto& next : later) AddTimes(*next, &stats.times);
   stats.io_bytes = static_cast<int64_t>(p.io_bytes());
   stats.constant_bytes = static_cast<int64_t>(session.constant_bytes());
   stats.weight_bytes = static_cast<int64_t>(session.weight_bytes());
-  stats.plan_bytes = static_cast<int64_t>(session.form_stats().bytes);
+  const graph::CacheStats forms = session.form_stats();
+  stats.plan_bytes = static_cast<int64_t>(forms.bytes);
+  stats.plans_made = forms.misses, stats.plans_found = forms.hits;
   const int64_t arena = std::max(stats.peak_bytes, static_cast<int64_t>(session.arena_bytes()));
-  stats.total_bytes = stats.constant_bytes + stats.weight_bytes + stats.plan_bytes + arena + stats.io_bytes;
+  const int64_t own = stats.constant_bytes + stats.weight_bytes + stats.io_bytes;
+  stats.scratch_bytes = std::max<int64_t>(0, LiveBufferBytes() - own);
+  stats.idle_bytes = IdleBufferBytes();
+  stats.total_bytes = own + stats.plan_bytes + arena + stats.scratch_bytes + stats.idle_bytes;
   stats.nodes_imported = static_cast<int>(session.imported().nodes.size());
   return stats;
 }
@@ -204,8 +232,17 @@ namespace api {
 
 Result<Model> ModelAccess::Make(std::function<Result<graph::Graph>()> import, const ModelOptions& options) {
   auto impl = std::make_unique<Model::Impl>();
+  const graph::Stopwatch reading;
   OPSNN_ASSIGN_OR_RETURN(graph::Graph g, import());
+  impl->import_us = reading.us();
+  const graph::Stopwatch loading;
   OPSNN_ASSIGN_OR_RETURN(impl->session, graph::Session::Create(std::move(g), ToSession(options)));
+  if (options.buckets) {
+    OPSNN_ASSIGN_OR_RETURN(impl->buckets, BucketedRuns::Make(*options.buckets, *impl->session));
+  }
+  if (options.prepare_ahead) impl->session->PrepareAhead();
+  impl->load_us = loading.us();
+  malloc_trim(0);  // reading a file leaves holes in the heap of about its size
   impl->import = std::move(import);
   for (const graph::Value* v : impl->session->inputs()) impl->inputs.push_back(ToInfo(*v));
   for (const graph::Value* v : impl->session->outputs()) impl->outputs.push_back(ToInfo(*v));
@@ -238,15 +275,22 @@ const std::vector<ValueInfo>& Model::outputs() const { return impl_->outputs; }
 
 Result<std::vector<Tensor>> Model::Run(const Feeds& feeds) {
   return NoThrow([&]() -> Result<std::vector<Tensor>> {
-    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
-    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in));
-    return ToTensors(r.outputs);
+    const auto run = [&](const Feeds& given) -> Result<std::vector<Tensor>> {
+      OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(given));
+      OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in));
+      return ToTensors(r.outputs);
+    };
+    return impl_->buckets ? impl_->buckets->Run(*impl_->session, feeds, run) : run(feeds);
   });
 }
 
 Status Model::Run(const Feeds& feeds, std::vector<Tensor>* outputs) {
   return NoThrow([&]() -> Status {
     if (!outputs) return Errorf(Code::kNull, "Model::Run: outputs is null");
+    if (impl_->buckets) {
+      OPSNN_ASSIGN_OR_RETURN(*outputs, Run(feeds));
+      return OkStatus();
+    }
     OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
     OPSNN_RETURN_IF_ERROR(CheckApart(feeds, *outputs));
     graph::RunOptions options;
@@ -265,12 +309,16 @@ Status Model::Run(const Feeds& feeds, std::vector<Tensor>* outputs) {
 
 Result<std::vector<Tensor>> Model::RunProfiled(const Feeds& feeds, RunStats* stats) {
   return NoThrow([&]() -> Result<std::vector<Tensor>> {
-    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
-    graph::RunOptions options;
-    options.time_nodes = true;
-    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
-    *stats = ToStats(*impl_->session, *r.prepared, r.later, r.step_us);
-    return ToTensors(r.outputs);
+    const auto run = [&](const Feeds& given) -> Result<std::vector<Tensor>> {
+      OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(given));
+      graph::RunOptions options;
+      options.time_nodes = true;
+      OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
+      *stats = ToStats(*impl_->session, *r.prepared, r.later, r.step_us);
+      stats->times.import_us = impl_->import_us, stats->times.load_us = impl_->load_us;
+      return ToTensors(r.outputs);
+    };
+    return impl_->buckets ? impl_->buckets->Run(*impl_->session, feeds, run) : run(feeds);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "api/model_buckets.h"
 #include "graph/session.h"
 #include "opsnn/model.h"
 
@@ -17,6 +18,8 @@ struct Model::Impl {
   std::function<Result<graph::Graph>()> import;
   std::unique_ptr<graph::Session> session;
   std::vector<ValueInfo> inputs, outputs;
+  double import_us = 0, load_us = 0;
+  std::unique_ptr<api::BucketedRuns> buckets;  // null: sizes are taken as they come
   std::mutex twin_mutex;
   std::unique_ptr<graph::Session> unfused;  // made by the first Verify
 };

@@ -101,6 +101,12 @@ class BlockCache {
 
 BlockCache g_cache;  // no destructor: blocks still in it go with the process
 thread_local int64_t t_bytes = 0;
+std::atomic<int64_t> g_bytes{0};
+
+void Count(int64_t bytes) {
+  t_bytes += bytes;
+  g_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -113,17 +119,19 @@ void* AllocateAligned(size_t bytes) {
     // Asked for only: where huge pages are off the call fails and nothing changes.
     if (p && align == kHugePage) madvise(p, rounded, MADV_HUGEPAGE);
   }
-  if (p) t_bytes += static_cast<int64_t>(bytes);
+  if (p) Count(static_cast<int64_t>(bytes));
   return p;
 }
 
 void FreeAligned(void* p, size_t bytes) {
   if (!p) return;
-  t_bytes -= static_cast<int64_t>(bytes);
+  Count(-static_cast<int64_t>(bytes));
   if (bytes < kSmallestCached || !g_cache.Give(p)) std::free(p);
 }
 
 int64_t ThreadBufferBytes() { return t_bytes; }
+
+int64_t LiveBufferBytes() { return g_bytes.load(std::memory_order_relaxed); }
 
 int64_t IdleBufferBytes() { return static_cast<int64_t>(g_cache.total()); }
 

@@ -9,6 +9,9 @@ namespace opsnn {
 // Bytes that the calling thread asked for less those that it gave back; only differences mean something.
 int64_t ThreadBufferBytes();
 
+// Bytes that all threads together asked for and did not give back.
+int64_t LiveBufferBytes();
+
 // Bytes of freed blocks that wait to be given out again.
 int64_t IdleBufferBytes();
 

@@ -71,7 +71,7 @@ Placement PlaceBlocks(std::vector<Block>& blocks) {
   const std::vector<size_t> live = Curve(blocks);
   const size_t least = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
   // A new input size waits for this: where little is at stake a sixteenth more is good enough.
-  constexpr size_t kLarge = size_t{16} << 20;
+  constexpr size_t kLarge = size_t{64} << 20;
   const size_t enough = least + least / (least < kLarge ? 16 : 64);
   const auto steps = [](const Block& b) { return static_cast<size_t>(b.last - b.first) + 1; };
   // The fullest step that the block lives in.

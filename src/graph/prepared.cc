@@ -7,10 +7,12 @@
 
 #include "base/buffer_stats.h"
 #include "base/knobs.h"
+#include "base/parallel.h"
 #include "base/pool_awake.h"
 #include "graph/available_memory.h"
 #include "graph/call.h"
 #include "graph/session.h"
+#include "graph/stopwatch.h"
 
 namespace opsnn::graph {
 namespace {
@@ -28,13 +30,17 @@ ConstTensor ToLogical(const void* data, const op::TensorDesc& d) {
       for (int64_t c = 0; c < d.dims[1]; ++c)
         for (int64_t p = 0; p < pixels; ++p, to += size)
           std::memcpy(to, from + (((n * c1 + c / c0) * pixels + p) * c0 + c % c0) * size, size);
-  } else if (d.IsContiguous()) {
+  } else if (d.IsContiguous() && d.layout.format != Format::kNHWC) {
     if (t->bytes()) std::memcpy(to, from, t->bytes());
   } else {
-    Dims at = Dims::Filled(d.dims.rank(), 0);
+    Dims at = Dims::Filled(d.dims.rank(), 0), strides = d.strides;
+    if (d.layout.format == Format::kNHWC) {
+      const int64_t c = d.dims[1], w = d.dims[3];
+      strides = Dims{d.dims[2] * w * c, 1, w * c, c};
+    }
     for (int64_t i = t->size(); i > 0; --i, to += size) {
       int64_t offset = 0;
-      for (int k = 0; k < at.rank(); ++k) offset += at[k] * d.strides[k];
+      for (int k = 0; k < at.rank(); ++k) offset += at[k] * strides[k];
       std::memcpy(to, from + offset * static_cast<int64_t>(size), size);
       for (int k = at.rank() - 1; k >= 0 && ++at[k] == d.dims[k]; --k) at[k] = 0;
     }
@@ -79,20 +85,28 @@ Status CheckTotal(const Graph& g, const std::vector<size_t>& workspace) {
 
 // ---- WeightPacks
 
+std::shared_ptr<const void> WeightPacks::Find(const ConstTensor& constant, const std::string& key) {
+  const auto it = packs_.find({constant.get(), key});
+  if (it == packs_.end()) return nullptr;
+  ++stats_.hits;
+  it->second.used = ++clock_;
+  return it->second.data;
+}
+
 std::shared_ptr<const void> WeightPacks::GetOrMake(const ConstTensor& constant, const std::string& key,
                                                    FunctionRef<std::shared_ptr<const void>()> make) {
-  const std::lock_guard lock(mutex_);
-  const auto it = packs_.find({constant.get(), key});
-  if (it != packs_.end()) {
-    ++stats_.hits;
-    it->second.used = ++clock_;
-    return it->second.data;
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto found = Find(constant, key)) return found;
   }
-  ++stats_.misses;
+  // Made without the lock: the steps of a plan pack their weights side by side.
   const int64_t before = ThreadBufferBytes();
   std::shared_ptr<const void> data = make();
   const int64_t grown = ThreadBufferBytes() - before;
   const size_t bytes = grown > 0 ? static_cast<size_t>(grown) : constant->bytes();
+  const std::lock_guard lock(mutex_);
+  if (auto found = Find(constant, key)) return found;  // another thread was faster
+  ++stats_.misses;
   // Without memory now there may be some at the next call.
   if (data) packs_.emplace(std::pair(constant.get(), key), Pack{constant, data, bytes, ++clock_});
   return data;
@@ -159,25 +173,40 @@ Result<std::shared_ptr<const Prepared>> Prepared::Make(Graph graph, op::PackCach
 }
 
 Status Prepared::PlanSteps(op::PackCache* packs) {
-  std::vector<size_t> workspace;
-  std::vector<bool> is_view;
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    const Node& n = graph_.nodes[i];
-    Step s;
-    s.node = static_cast<NodeId>(i);
-    is_view.push_back(CanAlias(graph_, n));
-    if (!is_view.back()) {
-      OPSNN_ASSIGN_OR_RETURN(s.kernel, PlanNode(graph_, n, packs));
-      s.bytes_moved = BytesMoved(graph_, n);
-    }
-    workspace.push_back(s.kernel ? s.kernel->workspace_bytes() : 0);
-    steps_.push_back(std::move(s));
+  const size_t count = graph_.nodes.size();
+  std::vector<bool> is_view(count);
+  steps_.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    steps_[i].node = static_cast<NodeId>(i);
+    is_view[i] = CanAlias(graph_, graph_.nodes[i]);
   }
+  std::vector<Status> failed(count);
+  const Stopwatch kernels;
+  // Steps do not depend on each other, and the first plan of a model packs all its weights here. Several at a
+  // time, since most take a few microseconds.
+  constexpr size_t kTogether = 8;
+  ParallelFor(static_cast<int64_t>((count + kTogether - 1) / kTogether), [&](int64_t piece, int) {
+    const size_t first = static_cast<size_t>(piece) * kTogether;
+    for (size_t i = first; i < std::min(count, first + kTogether); ++i) {
+      if (is_view[i]) continue;
+      auto kernel = PlanNode(graph_, graph_.nodes[i], packs);
+      failed[i] = kernel.status();
+      if (!kernel.ok()) continue;
+      steps_[i].kernel = *std::move(kernel);
+      steps_[i].bytes_moved = BytesMoved(graph_, graph_.nodes[i]);
+    }
+  });
+  for (const Status& s : failed) OPSNN_RETURN_IF_ERROR(s);
+  kernels_us_ = kernels.us();
+  const Stopwatch memory;
+  std::vector<size_t> workspace;
+  for (const Step& s : steps_) workspace.push_back(s.kernel ? s.kernel->workspace_bytes() : 0);
   OPSNN_RETURN_IF_ERROR(CheckTotal(graph_, workspace));
   memory_ = PlanMemory(graph_, workspace, is_view);
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].live_bytes = memory_.curve[i];
   for (ValueId v : graph_.inputs) io_bytes_ += StoredBytes(graph_.values[v].desc);
   for (ValueId v : graph_.outputs) io_bytes_ += StoredBytes(graph_.values[v].desc);
+  memory_us_ = memory.us();
   return OkStatus();
 }
 

@@ -48,6 +48,7 @@ class WeightPacks : public op::PackCache {
   };
   using Packs = std::map<std::pair<const HostTensor*, std::string>, Pack>;
   void DropOrphans();
+  std::shared_ptr<const void> Find(const ConstTensor& constant, const std::string& key);  // null: not there
 
   mutable std::mutex mutex_;
   Packs packs_;
@@ -79,6 +80,8 @@ class Prepared {
   int64_t bytes_moved() const;
   int nodes_run() const;  // steps that compute something
   size_t io_bytes() const { return io_bytes_; }
+  double kernels_us() const { return kernels_us_; }  // planning them, and packing weights where they were new
+  double memory_us() const { return memory_us_; }    // laying out memory
 
   // Feeds by position, already checked: their data. Outputs are new tensors.
   Result<std::vector<ConstTensor>> Run(const std::vector<const void*>& feeds, const RunOptions& options,
@@ -110,6 +113,7 @@ class Prepared {
   std::vector<PassStat> pass_stats_;
   MemoryPlan memory_;
   size_t io_bytes_ = 0;
+  double kernels_us_ = 0, memory_us_ = 0;
   std::vector<Range> ranges_;  // by step
   std::vector<Patch> io_patches_, arena_patches_;
   std::shared_ptr<ArenaPool> arenas_;

@@ -11,6 +11,7 @@
 #include "graph/infer.h"
 #include "graph/memory_plan.h"
 #include "graph/stages.h"
+#include "graph/stopwatch.h"
 #include "plan/judge.h"
 #include "tensor/limits.h"
 
@@ -185,8 +186,9 @@ Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
   InferOptions infer;
   infer.fold = !ListHas(options_.passes_off, "constant_folding");
   if (stage) infer.open = &open;
+  const Stopwatch watch;
   OPSNN_ASSIGN_OR_RETURN(const int folded, InferGraph(g, infer));
-  stats->push_back({"constant_folding", folded, infer.fold ? folded : 0});
+  stats->push_back({"constant_folding", folded, infer.fold ? folded : 0, watch.us()});
   OPSNN_RETURN_IF_ERROR(CheckAllDeclared(g, declared_));
   if (std::find(open.begin(), open.end(), true) == open.end()) return g;
   // A value that decides is a constant in the plan it decides on, and new with every run.
@@ -217,6 +219,7 @@ Result<Graph> Session::Pass(Graph g, const device::DeviceProfile& profile, bool 
   c.training = options_.training, c.precision_first = options_.precision_first;
   c.concurrent = options_.concurrent;
   OPSNN_RETURN_IF_ERROR(RunPasses(PreparePasses(), options_.passes_off + "," + off, g, c, stats));
+  stats->push_back(c.judge);
   if (!record) g.decisions = {};
   return g;
 }
@@ -284,13 +287,22 @@ Session::Form Session::Keep(const Key& key, Form form) {
   const std::lock_guard lock(mutex_);
   for (const Entry& e : cache_)
     if (e.key == key) return e.form;  // another thread was faster
+  if (ahead_) {                       // a guess that nobody asked for served to pack the weights
+    const auto guess =
+        std::find_if(cache_.begin(), cache_.end(), [&](const Entry& e) { return e.key == *ahead_; });
+    if (guess != cache_.end()) {
+      dropped.push_back(std::move(*guess));
+      cache_.erase(guess);
+    }
+    ahead_.reset();
+  }
   cache_.insert(cache_.begin(), {key, form, bytes});
   const size_t most = std::min(options_.cache_bytes, kMostFormBytes);
   size_t total = 0, keep = 0;
   while (keep < cache_.size() && (keep == 0 || total + cache_[keep].bytes <= most))
     total += cache_[keep++].bytes;
   form_stats_.evictions += static_cast<int64_t>(cache_.size() - keep);
-  dropped.assign(std::make_move_iterator(cache_.begin() + static_cast<ptrdiff_t>(keep)),
+  dropped.insert(dropped.end(), std::make_move_iterator(cache_.begin() + static_cast<ptrdiff_t>(keep)),
                  std::make_move_iterator(cache_.end()));
   cache_.resize(keep);
   return form;
@@ -302,6 +314,7 @@ Result<Session::Form> Session::PrepareFor(const Key& key, bool may_cut) {
     const auto it = std::find_if(cache_.begin(), cache_.end(), [&](const Entry& e) { return e.key == key; });
     if (it != cache_.end()) {
       ++form_stats_.hits;
+      if (ahead_ == key) ahead_.reset();
       std::rotate(cache_.begin(), it, it + 1);
       return cache_.front().form;
     }

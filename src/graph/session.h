@@ -25,6 +25,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_set>
@@ -32,6 +33,7 @@
 
 #include "base/knobs.h"
 #include "device/profile.h"
+#include "graph/buckets.h"
 #include "graph/ir/graph.h"
 #include "graph/pass_manager.h"
 #include "graph/prepared.h"
@@ -107,6 +109,14 @@ class Session {
   // `cut` tells whether that is so.
   Result<std::shared_ptr<const Prepared>> Prepare(const Shapes& shapes, const Feeds& values = {},
                                                   bool* cut = nullptr);
+  // May one dim be padded and results be cropped? `shapes` has it at `size`; axes[i] is its place in input i,
+  // or -1. The axes of the results, or an error that names the node that mixes elements along it (buckets.h).
+  Result<std::vector<BucketAxis>> OwnRows(const Shapes& shapes, const std::vector<int>& axes,
+                                          int64_t size) const;
+  // Plans for likely sizes, which packs the weights, so that the first run need not: those that the model
+  // states, and where it leaves them open a guess. What cannot be planned so is left to the first run. Before
+  // others use the session.
+  void PrepareAhead();
   Result<RunResult> Run(const Feeds& feeds, const RunOptions& options = {});
   Result<RunResult> RunViews(const FeedViews& feeds, const RunOptions& options = {});
   // One decision per edge that could fuse, for any device; plans nothing. `values` as for Prepare.
@@ -184,6 +194,7 @@ class Session {
     size_t bytes;
   };
   size_t FormBytes(const Prepared& p) const;
+  std::optional<Key> LikelyKey() const;
   Form Keep(const Key& key, Form form);
   // The session in which those defaults among `names` are inputs; null where there are none.
   template <typename Map>
@@ -192,6 +203,7 @@ class Session {
   mutable std::mutex mutex_;  // guards what follows
   CacheStats form_stats_;
   std::vector<Entry> cache_;                    // newest first
+  std::optional<Key> ahead_;                    // of a form made by PrepareAhead that no run asked for yet
   mutable std::set<std::string> fed_defaults_;  // of the last such session
   mutable std::shared_ptr<Session> with_defaults_;
   std::atomic<bool> values_matter_{false};  // planning failed without the values of small inputs

@@ -1,0 +1,59 @@
+// What a session plans or proves before anybody runs it.
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "graph/session.h"
+
+namespace opsnn::graph {
+
+Result<std::vector<BucketAxis>> Session::OwnRows(const Shapes& shapes, const std::vector<int>& axes,
+                                                 int64_t size) const {
+  OPSNN_ASSIGN_OR_RETURN(Key key, MakeKey(shapes, {}));
+  std::vector<PassStat> stats;
+  OPSNN_ASSIGN_OR_RETURN(const Graph a, Concrete(key, &stats, nullptr));
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] >= 0) key.dims[i][axes[i]] *= 2;
+  OPSNN_ASSIGN_OR_RETURN(const Graph b, Concrete(key, &stats, nullptr));
+  return graph::OwnRows(a, size, b, 2 * size, axes);
+}
+
+std::optional<Session::Key> Session::LikelyKey() const {
+  constexpr int64_t kBatch = 1, kPixels = 320, kTokens = 128;
+  Key key;
+  std::map<std::string_view, int64_t> named;
+  for (ValueId v : imported_.inputs) {
+    const Value& input = imported_.values[v];
+    if (!input.desc.known_rank) return std::nullopt;
+    Dims dims = input.desc.dims;
+    for (int i = 0; i < dims.rank(); ++i) {
+      if (dims[i] != kUnknownDim) continue;
+      const int64_t size = i == 0 ? kBatch : dims.rank() == 4 && i >= 2 ? kPixels : kTokens;
+      const std::string_view name =
+          i < static_cast<int>(input.dim_names.size()) ? input.dim_names[static_cast<size_t>(i)] : "";
+      dims[i] = name.empty() ? size : named.emplace(name, size).first->second;
+    }
+    key.dims.push_back(dims);
+  }
+  return key;
+}
+
+void Session::PrepareAhead() {
+  const std::optional<Key> key = LikelyKey();
+  if (!key) return;
+  std::vector<PassStat> stats;
+  // Warnings of what the model declares are about sizes that somebody asked for.
+  std::vector<ValueId> declared = std::exchange(declared_, {});
+  auto g = Optimise(*key, device::HostProfile(), false, &stats, nullptr);
+  declared_ = std::move(declared);
+  if (!g.ok()) return;
+  auto prepared = Prepared::Make(*std::move(g), packs_.get(), std::move(stats), arenas_);
+  if (!prepared.ok()) return;
+  Form form;
+  form.prepared = *std::move(prepared);
+  Keep(*key, std::move(form));
+  const std::lock_guard lock(mutex_);
+  ahead_ = *key;
+}
+
+}  // namespace opsnn::graph
