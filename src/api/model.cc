@@ -176,7 +176,9 @@ RunStats ToStats(const graph::Session& session, const graph::Prepared& p,
   stats.constant_bytes = static_cast<int64_t>(session.constant_bytes());
   stats.weight_bytes = static_cast<int64_t>(session.weight_bytes());
   const graph::CacheStats forms = session.form_stats();
-  stats.plan_bytes = static_cast<int64_t>(forms.bytes);
+  // The graph as read and as loaded, whose nodes are of the size of a plan's steps, belongs to every plan.
+  const size_t nodes = session.imported().nodes.size() + session.loaded().nodes.size();
+  stats.plan_bytes = static_cast<int64_t>(forms.bytes + nodes * graph::kBytesPerStep);
   stats.plans_made = forms.misses, stats.plans_found = forms.hits;
   const int64_t arena = std::max(stats.peak_bytes, static_cast<int64_t>(session.arena_bytes()));
   const int64_t own = stats.constant_bytes + stats.weight_bytes + stats.io_bytes;

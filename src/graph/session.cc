@@ -1,5 +1,7 @@
 #include "graph/session.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -17,10 +19,6 @@
 
 namespace opsnn::graph {
 namespace {
-
-// Graph node, values, kernel and programs of one step: 1.3 KiB measured on models of convolutions, more where
-// programs are longer.
-constexpr size_t kBytesPerStep = 2 << 10;
 
 std::string DimsText(const Value& v) {
   return v.desc.known_rank ? graph::DimsText(v.desc.dims, v.dim_names) : "[any]";
@@ -301,10 +299,15 @@ Session::Form Session::Keep(const Key& key, Form form) {
   size_t total = 0, keep = 0;
   while (keep < cache_.size() && (keep == 0 || total + cache_[keep].bytes <= most))
     total += cache_[keep++].bytes;
+  const int64_t before = form_stats_.evictions;
   form_stats_.evictions += static_cast<int64_t>(cache_.size() - keep);
   dropped.insert(dropped.end(), std::make_move_iterator(cache_.begin() + static_cast<ptrdiff_t>(keep)),
                  std::make_move_iterator(cache_.end()));
   cache_.resize(keep);
+  // Forms and images of ever new sizes leave holes in the heap. Giving those back takes most of a
+  // millisecond, the pages' next use included.
+  constexpr int64_t kFormsPerTrim = 8;
+  if (before / kFormsPerTrim != form_stats_.evictions / kFormsPerTrim) malloc_trim(0);
   return form;
 }
 
