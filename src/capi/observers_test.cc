@@ -151,5 +151,37 @@ TEST_F(ObserverTest, ConfigMustBeAFile) {
   ExpectRefused(aclInit("/no/such/file"), ACL_ERROR_INVALID_FILE, {"aclInit"});
 }
 
+// A failed task is told by whatever waits for it; nothing is lost when nobody does.
+TEST_F(ObserverTest, FailuresOfTasksAreTold) {
+  const auto throws = [](void*) { throw 5; };
+  ASSERT_EQ(aclrtLaunchHostFunc(stream_, throws, nullptr), 0);
+  EXPECT_NE(aclrtSynchronizeDevice(), 0);
+  EXPECT_NE(std::string(aclGetRecentErrMsg()).find("host function"), std::string::npos);
+  EXPECT_EQ(aclrtSynchronizeDevice(), 0);  // told once
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), 0);
+
+  aclrtEvent before = nullptr, after = nullptr;
+  ASSERT_EQ(aclrtCreateEvent(&before), 0);
+  ASSERT_EQ(aclrtCreateEvent(&after), 0);
+  ASSERT_EQ(aclrtRecordEvent(before, stream_), 0);
+  ASSERT_EQ(aclrtLaunchHostFunc(stream_, throws, nullptr), 0);
+  ASSERT_EQ(aclrtRecordEvent(after, stream_), 0);
+  EXPECT_NE(aclrtSynchronizeEvent(after), 0);
+  EXPECT_EQ(aclrtSynchronizeEvent(before), 0);
+  EXPECT_NE(aclrtSynchronizeStream(stream_), 0);
+  EXPECT_EQ(aclrtSynchronizeEvent(after), 0);  // the stream has told
+  EXPECT_EQ(aclrtDestroyEvent(before), 0);
+  EXPECT_EQ(aclrtDestroyEvent(after), 0);
+
+  aclrtStream stream = nullptr;
+  ASSERT_EQ(aclrtCreateStream(&stream), 0);
+  aclGetRecentErrMsg();
+  ASSERT_EQ(aclrtLaunchHostFunc(stream, throws, nullptr), 0);
+  EXPECT_EQ(aclrtDestroyStream(stream), 0);
+  const char* said = aclGetRecentErrMsg();
+  ASSERT_NE(said, nullptr);
+  EXPECT_NE(std::string(said).find("host function"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace opsnn::capi

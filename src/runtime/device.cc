@@ -5,6 +5,7 @@
 
 #include "base/knobs.h"
 #include "runtime/capture.h"
+#include "runtime/last_error.h"
 
 namespace opsnn::runtime {
 namespace {
@@ -35,6 +36,11 @@ std::shared_ptr<Context> NewContext(int device) {
   return context;
 }
 
+// A failure that nobody asked the stream for goes to the messages of the thread that ends it.
+void LeaveError(Stream& stream) {
+  if (const Status s = stream.TakeError(); !s.ok()) AddErrorMessage(s);
+}
+
 void EndContext(const void* handle) {
   if (std::shared_ptr<Context> context = Contexts().Remove(handle)) {
     Capture::Leave(context->default_stream);
@@ -42,6 +48,7 @@ void EndContext(const void* handle) {
       context->default_stream->Abort();  // nobody can reach it any more to open what it waits for
     }
     context->default_stream->Stop();
+    LeaveError(*context->default_stream);
   }
 }
 
@@ -181,6 +188,7 @@ Status DestroyStream(const void* handle, bool force) {
   if (force) stream->Abort();
   stream->Drain();
   stream->Stop();
+  LeaveError(*stream);
   return OkStatus();
 }
 

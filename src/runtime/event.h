@@ -17,6 +17,7 @@ struct EventRecord {
   std::shared_ptr<Capture> capture;  // that it was recorded in, if any
   std::atomic<uint64_t> ticket{0};
   std::atomic<int64_t> nanoseconds{0};       // steady clock, when the stream reached it; 0 before
+  std::atomic<bool> failed{false};           // a task before it had failed when it was reached
   mutable std::atomic<bool> dropped{false};  // its stream was told to give up before
 
   bool Done() const {
@@ -24,6 +25,8 @@ struct EventRecord {
            stream->Done(ticket.load(std::memory_order_acquire));
   }
   Stream::Wait Await(Deadline deadline, AtGates gates = AtGates::kWait) const;
+  // What had failed before it, as long as nobody has taken that from the stream.
+  Status Error() const { return failed ? stream->Error() : OkStatus(); }
 };
 
 class Event {

@@ -263,6 +263,11 @@ Status Stream::TakeError() {
   return std::exchange(error_, OkStatus());
 }
 
+Status Stream::Error() const {
+  std::lock_guard lock(mutex_);
+  return error_;
+}
+
 void Stream::StopOnFailure() {
   std::lock_guard lock(mutex_);
   stop_on_failure_ = true;
@@ -386,6 +391,15 @@ Stream::Wait DrainAllStreams(int device, Deadline deadline, AtGates gates) {
     if (one == Stream::Wait::kTimeout) break;
   }
   return all;
+}
+
+Status TakeErrors(int device) {
+  Status first;
+  for (const auto& s : StreamsOf(device)) {
+    const Status one = s->TakeError();
+    if (first.ok()) first = one;
+  }
+  return first;
 }
 
 }  // namespace opsnn::runtime

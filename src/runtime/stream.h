@@ -94,6 +94,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void Nudge();
   // The first failure of a task since the last call, which forgets it.
   Status TakeError();
+  // The same without forgetting.
+  Status Error() const;
   // Drops tasks that have not started.
   void Abort();
   // The capture that this stream records into, or null. Setting it fails when another one is under way; null
@@ -158,6 +160,9 @@ bool AbortAllStreams(int device, Deadline deadline = std::nullopt);
 // Drains every live stream of a device, or of all devices (-1), until the deadline has passed. What kept it
 // from draining the first one that it could not drain, else kDone.
 Stream::Wait DrainAllStreams(int device, Deadline deadline = std::nullopt, AtGates gates = AtGates::kWait);
+
+// The first failure of a task on any live stream of a device; all of them are forgotten.
+Status TakeErrors(int device);
 
 }  // namespace opsnn::runtime
 

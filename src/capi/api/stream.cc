@@ -106,7 +106,7 @@ int AwaitEvent(const char* function, aclrtEvent handle, Deadline deadline) {
       break;
   }
   if (Checks(runtime::kCheckSync)) runtime::NoteEventReached(event->id());
-  return ACL_SUCCESS;
+  return Fail(function, record->Error());
 }
 
 // Has the event been reached? Somebody who asks also wants it to come closer.
@@ -196,7 +196,7 @@ OPSNN_ACL_API aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
       break;
   }
   if (Checks(runtime::kCheckSync)) runtime::NoteAllDone();
-  return ACL_SUCCESS;
+  return Fail("aclrtSynchronizeDeviceWithTimeout", runtime::TakeErrors(context->device));
 }
 OPSNN_ACL_API aclError aclrtSynchronizeDevice() { return aclrtSynchronizeDeviceWithTimeout(-1); }
 
