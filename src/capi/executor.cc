@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/int_math.h"
 #include "base/knobs.h"
+#include "capi/api/reserved.h"
 #include "capi/boundary.h"
 #include "capi/plan_cache.h"
 #include "capi/words.h"
@@ -180,7 +181,11 @@ Status CheckAddress(const OpsnnFunction& function, const char* argument, const v
 // Memory of the runtime must hold what the call writes there, whatever workspaceSize says.
 Status CheckWorkspace(const OpsnnFunction& function, const void* workspace, size_t needed) {
   const auto block = runtime::FindBlock(workspace);
-  if (!block) return OkStatus();
+  if (!block) {
+    if (FindHole(static_cast<const char*>(workspace), needed) == nullptr) return OkStatus();
+    return InvalidArgument("%s: workspace at %p is reserved and not mapped for all of its %zu bytes",
+                           function.api, workspace, needed);
+  }
   const size_t left = block->bytes - static_cast<size_t>(static_cast<const char*>(workspace) -
                                                          static_cast<const char*>(block->base));
   if (left >= needed) return OkStatus();
@@ -239,7 +244,8 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
   }
   auto queued = std::make_shared<QueuedCall>();
   queued->addresses.reserve(e.tensors.size());
-  const bool freed = runtime::FreeCount() != e.frees;
+  // Mappings come and go without a count.
+  const bool reserved = AnyReserved(), gone = reserved || runtime::FreeCount() != e.frees;
   for (size_t i = 0; i < e.tensors.size(); ++i) {
     const Binding& b = e.tensors[i];
     if (!b.data && e.plan->needs_data[i]) {
@@ -248,7 +254,7 @@ Status QueueCall(const OpsnnFunction& function, const Executor& e, void* workspa
     }
     if (e.plan->needs_data[i])
       OPSNN_RETURN_IF_ERROR(CheckAddress(function, function.params[b.param].name, b.address()));
-    if (freed && b.footprint.block) {
+    if (gone && (b.footprint.block || reserved)) {
       OPSNN_RETURN_IF_ERROR(
           CheckStillLive(function.api, function.params[b.param].name, b.member, b.address(), b.footprint));
     }

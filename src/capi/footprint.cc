@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "capi/api/reserved.h"
 #include "runtime/memory.h"
 
 namespace opsnn::capi {
@@ -38,11 +39,27 @@ bool TouchedBytes(const Tensor& t, Footprint* f) {
          !__builtin_mul_overflow(high, size, &f->high);
 }
 
+namespace {
+
+Status RefuseHole(const char* api, const char* param, int member, const void* address, const Footprint& f) {
+  const char* const low = static_cast<const char*>(address) + f.low;
+  const char* const hole = FindHole(low, static_cast<size_t>(f.high - f.low));
+  if (hole == nullptr) return OkStatus();
+  return InvalidArgument(
+      "%s: %s lies over addresses that are reserved and not mapped: byte %lld of the %lld between its first "
+      "and "
+      "last element; allowed: memory that aclrtMapMem mapped",
+      api, NameOf(param, member).c_str(), static_cast<long long>(hole - low),
+      static_cast<long long>(f.high - f.low));
+}
+
+}  // namespace
+
 Status HoldToBlock(const char* api, const char* param, int member, const void* address, Footprint* f) {
   f->block = 0;
   if (!address || f->low == f->high) return OkStatus();
   const auto block = runtime::FindBlock(address);
-  if (!block) return OkStatus();
+  if (!block) return RefuseHole(api, param, member, address, *f);
   // Counted from the start of the block; `at` is below its size, so nothing overflows.
   const int64_t at = static_cast<const char*>(address) - static_cast<const char*>(block->base);
   const auto size = static_cast<int64_t>(block->bytes);
@@ -61,7 +78,9 @@ Status HoldToBlock(const char* api, const char* param, int member, const void* a
 
 Status CheckStillLive(const char* api, const char* param, int member, const void* address,
                       const Footprint& f) {
-  if (f.block == 0) return OkStatus();
+  if (f.block == 0) {
+    return address && f.low != f.high ? RefuseHole(api, param, member, address, f) : OkStatus();
+  }
   const auto block = runtime::FindBlock(address);
   if (block && block->serial == f.block) return OkStatus();
   return InvalidArgument(

@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "capi/acl_exports.h"
 #include "capi/api/copies.h"
+#include "capi/api/reserved.h"
 #include "capi/boundary.h"
 #include "capi/objects.h"
 #include "runtime/check.h"
@@ -173,7 +174,13 @@ int Malloc(const char* function, void** pointer, size_t size, MemoryKind kind) {
 
 int CheckRoom(const char* function, const char* argument, const void* p, size_t bytes) {
   auto block = runtime::FindBlock(p);
-  if (!block) return ACL_SUCCESS;
+  if (!block) {
+    const char* const hole = FindHole(static_cast<const char*>(p), bytes);
+    if (hole == nullptr) return ACL_SUCCESS;
+    return Fail(function, ACL_ERROR_INVALID_PARAM,
+                StrFormat("%s is reserved and not mapped from byte %zu of %zu on", argument,
+                          static_cast<size_t>(hole - static_cast<const char*>(p)), bytes));
+  }
   const size_t room =
       static_cast<size_t>(static_cast<char*>(block->base) + block->bytes - static_cast<const char*>(p));
   // Existing programs overrun small buffers by a few bytes; those are there

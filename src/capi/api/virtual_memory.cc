@@ -3,13 +3,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 
 #include "capi/acl_exports.h"
+#include "capi/api/reserved.h"
 #include "capi/boundary.h"
 #include "runtime/check.h"
 #include "runtime/stream.h"
@@ -41,6 +45,7 @@ struct State {
   std::mutex mutex;
   std::map<const void*, std::unique_ptr<Physical>> physical;  // by handle, which is the object's address
   std::map<char*, Reservation> reserved;
+  std::atomic<size_t> num_reserved{0};  // so that programs without any do not pay for the lock
 };
 State& Memory() {
   static auto* state = new State;  // mappings live as long as the process
@@ -96,6 +101,7 @@ int Reserve(const char* function, void** pointer, size_t size, size_t alignment,
   State& s = Memory();
   std::lock_guard lock(s.mutex);
   s.reserved[reinterpret_cast<char*>(aligned)].bytes = bytes;
+  s.num_reserved = s.reserved.size();
   *pointer = reinterpret_cast<void*>(aligned);
   return ACL_SUCCESS;
 }
@@ -116,6 +122,25 @@ int FindPhysical(const char* function, State& s, aclrtDrvMemHandle handle, Physi
 }
 
 }  // namespace
+
+bool AnyReserved() { return Memory().num_reserved.load(std::memory_order_relaxed) > 0; }
+
+const char* FindHole(const char* at, size_t bytes) {
+  if (!AnyReserved() || bytes == 0) return nullptr;
+  State& s = Memory();
+  const auto start_of = reinterpret_cast<uintptr_t>(at);
+  const auto* const end = reinterpret_cast<const char*>(start_of + std::min(bytes, UINTPTR_MAX - start_of));
+  std::lock_guard lock(s.mutex);
+  for (const auto& [base, reservation] : s.reserved) {
+    const char *next = std::max<const char*>(at, base),
+               *last = std::min<const char*>(end, base + reservation.bytes);
+    for (const auto& [start, mapping] : reservation.mappings) {
+      if (next >= start && next < start + mapping.bytes) next = start + mapping.bytes;
+    }
+    if (next < last) return next;
+  }
+  return nullptr;
+}
 
 OPSNN_ACL_API aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr,
                                               uint64_t flags) {
@@ -141,6 +166,7 @@ OPSNN_ACL_API aclError aclrtReleaseMemAddress(void* virPtr) {
   }
   munmap(virPtr, it->second.bytes);
   s.reserved.erase(it);
+  s.num_reserved = s.reserved.size();
   return ACL_SUCCESS;
 }
 

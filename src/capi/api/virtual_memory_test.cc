@@ -1,6 +1,7 @@
 // Reserved addresses, physical memory and mappings.
 #include <cstring>
 
+#include "aclnnop/aclnn_relu.h"
 #include "aclnnop/aclnn_trans_matmul_weight.h"
 #include "capi/aclnn_tester.h"
 
@@ -42,6 +43,44 @@ TEST_F(ApiTest, PhysicalMemoryIsMappedWhereItWasReserved) {
   EXPECT_EQ(aclrtUnmapMem(bytes + 2 * page), 0);
   EXPECT_EQ(aclrtReleaseMemAddress(base), 0);
   ExpectRefused(aclrtReleaseMemAddress(base), ACL_ERROR_INVALID_PARAM, {"no reserved address"});
+}
+
+// Whoever touched a hole would end the process, so tensors, copies and workspaces over one are refused, also
+// where it came between the phases.
+TEST_F(ApiTest, HolesInReservedAddressesAreRefused) {
+  aclrtPhysicalMemProp prop{};
+  prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+  size_t page = 0;
+  ASSERT_EQ(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &page), 0);
+  void* base = nullptr;
+  aclrtDrvMemHandle memory = nullptr;
+  ASSERT_EQ(aclrtReserveMemAddress(&base, 3 * page, 0, nullptr, 0), 0);
+  ASSERT_EQ(aclrtMallocPhysical(&memory, page, &prop, 0), 0);
+  auto* bytes = static_cast<char*>(base);
+  ASSERT_EQ(aclrtMapMem(bytes, page, 0, memory, 0), 0);
+  ASSERT_EQ(aclrtMapMem(bytes + 2 * page, page, 0, memory, 0), 0);
+  const auto n = static_cast<int64_t>(page / sizeof(float));
+  const auto view = [](char* at, int64_t count) {
+    return aclCreateTensor(&count, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &count, 1, at);
+  };
+  const char* const hole = "addresses that are reserved and not mapped";
+  aclTensor *whole = view(bytes, 3 * n), *first = view(bytes, n), *last = view(bytes + 2 * page, n),
+            *over = view(bytes + page - 4, 2);
+  EXPECT_EQ(CALL(aclnnRelu, first, last), 0) << aclGetRecentErrMsg();
+  ExpectRefused(CALL(aclnnRelu, whole, whole), 161002,
+                {"self lies over", hole, "byte " + std::to_string(page)});
+  ExpectRefused(CALL(aclnnRelu, over, over), 161002, {"self lies over", hole, "byte 4 of the 8"});
+  ExpectRefused(aclrtMemcpy(bytes, 3 * page, bytes + page, page, ACL_MEMCPY_DEVICE_TO_DEVICE),
+                ACL_ERROR_INVALID_PARAM, {"src is reserved and not mapped from byte 0"});
+  ExpectRefused(aclrtMemset(bytes, 3 * page, 0, 2 * page), ACL_ERROR_INVALID_PARAM,
+                {"not mapped from byte " + std::to_string(page)});
+  ASSERT_EQ(aclnnReluGetWorkspaceSize(first, first, &workspace_size_, &executor_), 0);
+  EXPECT_EQ(aclrtUnmapMem(bytes), 0);
+  ExpectRefused(aclnnRelu(nullptr, 0, executor_, stream_), 161002, {"self lies over", hole});
+  for (aclTensor* t : {whole, first, last, over}) EXPECT_EQ(aclDestroyTensor(t), 0);
+  EXPECT_EQ(aclrtUnmapMem(bytes + 2 * page), 0);
+  EXPECT_EQ(aclrtFreePhysical(memory), 0);
+  EXPECT_EQ(aclrtReleaseMemAddress(base), 0);
 }
 
 TEST_F(ApiTest, WeightSizesAreThoseOfTiles) {
