@@ -1,5 +1,6 @@
 #include "observe/difference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -66,7 +67,11 @@ void DifferenceTracker::Step(const graph::Node& node, const std::vector<std::str
       // Inside a fused node: what it may be off by is all that is known. Under the exact policy the bits are
       // the same, as long as those of its inputs are.
       // It was stored in this form and need not have been in the other.
-      if (excess) recomputer_.SetError(value, WithStore(*local, mine.dtype()));
+      if (!excess) continue;
+      std::vector<double> error = WithStore(*local, mine.dtype());
+      if (const std::vector<double>* sums = recomputer_.SumRounding(value))
+        for (size_t i = 0; i < std::min(error.size(), sums->size()); ++i) error[i] += (*sums)[i];
+      recomputer_.SetError(value, std::move(error));
       continue;
     }
     std::vector<double> allowed;

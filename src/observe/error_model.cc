@@ -108,6 +108,26 @@ void PassThroughStatistics(const BoundedCall& c, const ref::Tensor& y, size_t o,
   }
 }
 
+// What running statistics (output o) round by: the batch's own as a reduction over |x| or their squares, and
+// the sum with the old ones relative to its terms.
+std::vector<double> StatisticsRounding(const BoundedCall& c, size_t o) {
+  const ref::Tensor &x = c.inputs[0]->value, &old = c.inputs[o + 2]->value;
+  const auto channels = static_cast<int64_t>(old.v.size());
+  const double count = static_cast<double>(x.size() / std::max<int64_t>(channels, 1));
+  const double momentum = c.attrs->Float("momentum", 0.9), growth = 2 * std::sqrt(count) + 4;
+  int64_t area = 1;
+  for (int i = 2; i < x.dims.rank(); ++i) area *= x.dims[i];
+  std::vector<double> terms(old.v.size(), 0);
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const double v = x.v[static_cast<size_t>(i)];
+    terms[static_cast<size_t>(i / area % channels)] += (o == 1 ? std::fabs(v) : v * v) / count;
+  }
+  for (size_t i = 0; i < terms.size(); ++i)
+    terms[i] = UnitRoundoff(x.dtype == DType::kF64 ? DType::kF64 : DType::kF32) *
+               (growth * (1 - momentum) * terms[i] + 4 * momentum * std::fabs(old.v[i]));
+  return terms;
+}
+
 // Errors of the operands as they reach output o, y, without the operator's own rounding.
 Status PassOn(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<double>* error) {
   error->assign(y.v.size(), 0);
@@ -177,23 +197,6 @@ Status PassOn(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<
   return OkStatus();
 }
 
-// |a| + |b| + ... of a sum; empty for other operators.
-Status TermSums(const BoundedCall& c, std::vector<double>* sums) {
-  if (c.op != "Add" && c.op != "Sub" && c.op != "Sum") return OkStatus();
-  std::vector<ref::Tensor> storage;
-  for (const Bounded* b : c.inputs) {
-    storage.push_back(b->value);
-    for (double& v : storage.back().v) v = std::isfinite(v) ? std::fabs(v) : 0;
-  }
-  const auto pointers = Pointers(storage, c);
-  BoundedCall sum = c;
-  if (c.op == "Sub") sum.op = "Add";
-  ref::Call call;
-  OPSNN_RETURN_IF_ERROR(Run(sum, pointers, &call));
-  *sums = std::move(call.outputs[0].v);
-  return OkStatus();
-}
-
 // Each value becomes the largest magnitude within `reach` along one of the last two dims.
 void SpreadMax(ref::Tensor* t, int axis, int64_t reach) {
   const int rank = t->dims.rank();
@@ -238,6 +241,22 @@ double UnitRoundoff(DType t) {
   }
 }
 
+Status TermSums(const BoundedCall& c, std::vector<double>* sums) {
+  if (c.op != "Add" && c.op != "Sub" && c.op != "Sum") return OkStatus();
+  std::vector<ref::Tensor> storage;
+  for (const Bounded* b : c.inputs) {
+    storage.push_back(b->value);
+    for (double& v : storage.back().v) v = std::isfinite(v) ? std::fabs(v) : 0;
+  }
+  const auto pointers = Pointers(storage, c);
+  BoundedCall sum = c;
+  if (c.op == "Sub") sum.op = "Add";
+  ref::Call call;
+  OPSNN_RETURN_IF_ERROR(Run(sum, pointers, &call));
+  *sums = std::move(call.outputs[0].v);
+  return OkStatus();
+}
+
 Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
   std::vector<const ref::Tensor*> inputs;
   bool f64 = false;
@@ -267,6 +286,10 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
     }
     if (Moves(c.op)) continue;
     if (r.error.empty()) r.error.assign(r.value.v.size(), 0);
+    if (o > 0 && c.op == "BatchNormalizationTraining") {
+      const std::vector<double> own = StatisticsRounding(c, o);
+      for (size_t i = 0; i < r.error.size(); ++i) r.error[i] += own[i];
+    }
     const bool sums = o == 0 && call.abs_sum.size() == r.error.size();
     double growth = 2 * std::sqrt(static_cast<double>(call.reduction_length)) + 4;
     if (o == 0 && c.winograd != 0) {

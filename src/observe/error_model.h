@@ -44,6 +44,8 @@ struct BoundedCall {
 };
 
 Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& call);
+// |a| + |b| + ... of each element of a sum (Add, Sub, Sum); empty for other operators.
+Status TermSums(const BoundedCall& call, std::vector<double>* sums);
 
 // Below the normal range rounding is absolute: one step of the subnormals of f16, about the smallest normal
 // number of the other types.

@@ -97,6 +97,7 @@ Status Recomputer::Evaluate(std::vector<NodeId> nodes, int winograd, const std::
   for (const std::string& v : values) AddIdentities(v, &nodes);
   winograd_ = winograd;
   local_.clear();
+  sums_.clear();
   read_folded_ = false;
   std::sort(nodes.begin(), nodes.end());
   in_chain_ = nodes.size() > 1;
@@ -126,6 +127,11 @@ const Bounded* Recomputer::Local(const std::string& value) const {
   if (id == ids_.end()) return nullptr;
   const auto it = local_.find(id->second);
   return it == local_.end() ? nullptr : &it->second;
+}
+
+const std::vector<double>* Recomputer::SumRounding(const std::string& value) const {
+  const auto it = sums_.find(value);
+  return it == sums_.end() ? nullptr : &it->second;
 }
 
 Result<const Bounded*> Recomputer::Read(const std::string& value) {
@@ -185,6 +191,12 @@ Status Recomputer::EvaluateNode(const Node& n, Map* into) {
   call.rewritten = in_chain_ && rewritten_;
   call.winograd = n.op->name == "Conv" ? winograd_ : 0;
   OPSNN_ASSIGN_OR_RETURN(std::vector<Bounded> results, EvaluateBounded(call));
+  if (const ValueId y = n.outputs[0]; hidden_ && y != graph::kNoValue && hidden_(g_.values[y].name)) {
+    std::vector<double> sums;
+    OPSNN_RETURN_IF_ERROR(TermSums(call, &sums));
+    for (double& s : sums) s *= 4 * UnitRoundoff(DType::kF32);
+    if (!sums.empty()) sums_[g_.values[y].name] = std::move(sums);
+  }
   for (size_t i = 0; i < results.size() && i < n.outputs.size(); ++i) {
     if (n.outputs[i] == graph::kNoValue) continue;
     if (in_chain_ && IsHalf(results[i].value.dtype)) AddStore(&results[i]);

@@ -2,6 +2,7 @@
 #ifndef OPSNN_OBSERVE_RECOMPUTE_H_
 #define OPSNN_OBSERVE_RECOMPUTE_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,6 +47,11 @@ class Recomputer {
   // `winograd`: the tile with which a Conv among the nodes ran. Where one of `values` bears the name of what
   // identities behind the nodes give, these are evaluated too.
   Status Evaluate(std::vector<graph::NodeId> nodes, int winograd, const std::vector<std::string>& values);
+  // Another form of the model may have rewritten the chain inside which values that `hidden` names lie: what
+  // a sum among them rounds by there, relative to its terms.
+  void WatchSums(std::function<bool(const std::string&)> hidden) { hidden_ = std::move(hidden); }
+  // Of a result of the last Evaluate; null where it is no such sum.
+  const std::vector<double>* SumRounding(const std::string& value) const;
   // Did the last Evaluate read folded arithmetic, which has errors of its own beside those of SetError?
   bool read_folded() const { return read_folded_; }
   // A result of the last Evaluate, or null.
@@ -66,6 +72,8 @@ class Recomputer {
   const bool rewritten_;
   bool in_chain_ = false, read_folded_ = false;
   int winograd_ = 0;
+  std::function<bool(const std::string&)> hidden_;
+  std::unordered_map<std::string, std::vector<double>> sums_;  // of the last Evaluate
   std::unordered_map<std::string, graph::ValueId> ids_;
   std::vector<int> reads_left_;  // by value: readers that have not been evaluated
   std::vector<graph::ValueId> read_now_;

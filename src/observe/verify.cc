@@ -68,6 +68,8 @@ class Verifier {
   void CheckUnfused(const Form& fused) {
     const graph::Graph& imported = unfused_.imported();
     Recomputer own(imported, plain_.captured, descs_, false), drift(imported, plain_.captured, descs_, false);
+    if (Rewrites())
+      drift.WatchSums([&fused](const std::string& value) { return fused.captured.count(value) == 0; });
     DifferenceTracker tracker(fused, plain_, fused_.options().policy, drift);
     for (const auto& [node, values] : plain_.steps) {
       Tick();

@@ -94,6 +94,20 @@ TEST(Verify, PassesOnWhatIsRight) {
   }
 }
 
+// Near the zero of hard-swish the sum x + 3 rounds to nothing, while the one stage rounds as x / 6 + 1/2
+// does.
+TEST(Verify, FormsMayDifferWhereASumCancels) {
+  for (auto _ : testing::FuzzFor(100)) {
+    GraphMaker m;
+    const ValueId x = m.In("x", {4096});
+    const ValueId gate = m.Op("Clip", {m.Op("Add", {x, m.Scalar(3)}), m.Scalar(0), m.Scalar(6)});
+    m.Out(m.Op("Div", {m.Op("Mul", {x, gate}), m.Scalar(6)}));
+    const graph::Feeds feeds{{"x", m.RandomTensor({4096}, -3.001, -2.999)}};
+    const VerifyReport r = Check(m.graph(), feeds, NumericsPolicy::kExcess, FusionMode::kForce);
+    EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+  }
+}
+
 // ---- faults
 class VerifyFault : public ::testing::Test {
  protected:
