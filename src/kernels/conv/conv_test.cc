@@ -6,8 +6,10 @@
 #include <cstring>
 #include <limits>
 
+#include "base/buffer.h"
 #include "base/parallel.h"
 #include "testing/testing.h"
+#include "vector/streaming.h"
 
 namespace opsnn::conv {
 namespace {
@@ -305,6 +307,34 @@ TEST_P(ConvTest, KnownShapes) {
     }
     EXPECT_EQ(Name(PlanConv(s).variant), Name(r.variant)) << Show(s);
     CheckConv(s, {true, true, false, false, RegAct::kRelu}, rng);
+  }
+}
+
+// A result so large that it is written past the caches is the one of its images alone.
+TEST_P(ConvTest, StreamedDepthwise) {
+  ConvShape one;
+  one.c = one.oc = one.groups = 16, one.h = one.w = one.oh = one.ow = 125, one.kh = one.kw = 3;
+  one.pt = one.pl = 1;
+  ConvShape all = one;
+  const int64_t image = kC0 * one.plane(), bytes = image * static_cast<int64_t>(sizeof(float));
+  all.n = 2 * vector::StreamingThreshold() / bytes + 1;
+  AlignedBuffer x(static_cast<size_t>(all.n * bytes)), y(x.bytes()), want(static_cast<size_t>(bytes));
+  ASSERT_TRUE(x && y && want);
+  Rng rng;
+  std::vector<float> w(16 * 9), packed(16 * 9), workspace(64);
+  for (float& v : w) v = static_cast<float>(rng.Real(-1, 1));
+  for (int64_t i = 0; i < all.n * image; ++i) x.as<float>()[i] = static_cast<float>(i % 8191);
+  const ConvPlan plan = PlanConv(all), single = PlanConv(one);
+  PackWeights(plan, w.data(), packed.data());
+  ConvArgs a;
+  a.x = x.as<float>(), a.y = y.as<float>(), a.weights = packed.data(), a.workspace = workspace.data();
+  a.epilogue.act = RegAct::kRelu;
+  RunConv(plan, a);
+  a.y = want.as<float>();
+  for (int64_t n = 0; n < all.n; ++n) {
+    a.x = x.as<float>() + n * image;
+    RunConv(single, a);
+    ASSERT_EQ(std::memcmp(want.data(), y.as<float>() + n * image, want.bytes()), 0) << n;
   }
 }
 

@@ -1,10 +1,12 @@
 // Depthwise convolution on blocked images: one vector of channels per pixel, lanes independent.
 #include <algorithm>
 
+#include "base/int_math.h"
 #include "base/parallel.h"
 #include "base/work_range.h"
 #include "kernels/conv/act_pass.h"
 #include "kernels/conv/finish.h"
+#include "vector/streaming.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/depthwise.cc"
 #include "isa/foreach_target.h"
@@ -26,6 +28,7 @@ struct DepthwiseRow {
   int kd = 1, kh = 0, kw = 0, sw = 1, dh = 1, dw = 1;
   int64_t slice_step = 0;  // floats between the input slices of neighbouring kernel slices
   const Post* post = nullptr;
+  bool stream = false;  // written past the caches, where a vector fills a line
 };
 }  // namespace opsnn::conv
 #endif
@@ -53,7 +56,13 @@ HWY_INLINE void StorePixels(const DepthwiseRow& r, int64_t ox, int64_t count, in
   ApplyInRegisters<1, P>(d, *r.post, acc);
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) {
-    if (p < count) hn::StoreU(acc[0][p], d, r.y + (ox + p) * kC0 + lane);
+    if (p >= count) continue;
+    float* const at = r.y + (ox + p) * kC0 + lane;
+    if (kLanes == kC0 && r.stream) {
+      hn::Stream(acc[0][p], d, at);
+    } else {
+      hn::StoreU(acc[0][p], d, at);
+    }
   }
 }
 
@@ -179,6 +188,18 @@ void EnterSlice(const ConvShape& s, int64_t oz, const float* planes, const float
   r->weights = weights + begin * s.kh * s.kw * kC0;
 }
 
+// Twice the usual threshold: as much is read beside it, and whatever comes next reads the result. On 144
+// channels of 56x56 and the pointwise layer behind them streaming gains 15 to 18 % in all at 58 MB, nothing
+// certain at 29 MB, and loses up to 15 % at 14 MB although the depthwise layer alone gains 10 % there.
+bool WritesPastCaches(const ConvPlan& plan, const ConvArgs& args, const float* y) {
+  const ConvShape& s = plan.shape;
+  constexpr uintptr_t kLine = 64;
+  const int64_t bytes =
+      s.n * RoundUp(s.oc, int64_t{kC0}) * s.out_plane() * static_cast<int64_t>(sizeof(float));
+  return s.y_blocked && !args.epilogue.program && !args.moments && IsRegisterAct(args.epilogue.act) &&
+         reinterpret_cast<uintptr_t>(y) % kLine == 0 && bytes >= 2 * vector::StreamingThreshold();
+}
+
 }  // namespace
 
 void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
@@ -186,6 +207,7 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   const Operands ops = PrepareOperands(plan, args);
   const Post post = args.post();
   const auto row_fn = OPSNN_TIER_CALL(DepthwiseRowTier);
+  const bool stream = WritesPastCaches(plan, args, ops.y);
   const int64_t blocks = (s.c + kC0 - 1) / kC0, in_plane = s.plane() * kC0, out_plane = s.out_plane() * kC0;
   const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
   const int64_t rows = s.od * s.oh, per_task = RowsPerTask(rows, row_bytes, ThreadsAvailable()),
@@ -202,6 +224,7 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
     r.sw = static_cast<int>(s.sw), r.dh = static_cast<int>(s.dh), r.dw = static_cast<int>(s.dw);
     r.slice_step = s.dd * s.h * s.w * kC0;
     r.post = &post;
+    r.stream = stream;
     int64_t oz = begin / s.oh, oy = begin - oz * s.oh;
     EnterSlice(s, oz, planes, weights, &r);
     for (int64_t row = begin; row < end; ++row, ++oy) {
@@ -213,6 +236,7 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
       row_fn(r);
       if (!IsRegisterAct(post.act)) PostPass(post, r.y, s.ow * kC0);
     }
+    if (stream) vector::FlushStreams();
     FinishRows(plan, args, ops.y, n, b, b + 1, begin, end);
   });
 }
