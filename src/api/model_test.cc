@@ -1,7 +1,12 @@
 #include "opsnn/model.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+
+#include "onnx/model_writer.h"
 #include "opsnn/operator_model.h"
 
 namespace opsnn {
@@ -82,6 +87,53 @@ TEST(Model, PlansLargeWeightsWithoutThem) {
   EXPECT_FALSE(decisions->empty());
   EXPECT_TRUE(assumed.empty());
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Pages of this process that are no file's.
+int64_t PrivateBytes() {
+  long long pages = 0, of_files = 0;
+  if (std::FILE* f = std::fopen("/proc/self/statm", "r")) {
+    EXPECT_EQ(std::fscanf(f, "%*d %lld %lld", &pages, &of_files), 2);
+    std::fclose(f);
+  }
+  return (pages - of_files) * sysconf(_SC_PAGESIZE);
+}
+
+// Four convolutions of 128 channels over images of any size.
+std::string Convolutions() {
+  onnx::ModelWriter m(17);
+  m.Input("x0", {"1", "128", "H", "W"}).Output("x4");
+  for (int i = 0; i < 4; ++i) {
+    const std::string n = std::to_string(i);
+    m.Initializer(
+        onnx::RawTensor<float>("w" + n, 1, {128, 128, 3, 3}, std::vector<float>(128 * 128 * 9, 0.01f)));
+    m.Node("Conv", {"x" + n, "w" + n}, {"x" + std::to_string(i + 1)},
+           {onnx::AttrWriter::Ints("pads", {1, 1, 1, 1})});
+  }
+  return m.Bytes();
+}
+
+// What running 20 sizes adds to the process is what the accounts say, within a tenth.
+TEST(Model, AccountsHoldWhatTheProcessHolds) {
+  const std::string bytes = Convolutions();
+  constexpr int64_t kBesides = 4 << 20;  // stacks of threads, tables of the library, verdicts
+  const int64_t before = PrivateBytes();
+  auto m = Model::LoadBytes(bytes.data(), bytes.size());
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  int64_t most = 0, accounted = 0;
+  for (int64_t i = 0; i < 20; ++i) {
+    auto feeds = m->RandomFeeds({{"x0", {1, 128, 20 + i * 7 % 41, 24 + i * 11 % 37}}}, 1);
+    ASSERT_TRUE(feeds.ok());
+    RunStats stats;
+    ASSERT_TRUE(m->RunProfiled(*feeds, &stats).ok());
+    most = std::max(most, PrivateBytes() - before);
+    accounted = std::max(accounted, stats.total_bytes);
+    EXPECT_GE(stats.total_bytes,
+              stats.constant_bytes + stats.weight_bytes + stats.peak_bytes + stats.io_bytes);
+  }
+  EXPECT_LE(static_cast<double>(most), 1.1 * static_cast<double>(accounted) + kBesides);
+}
+#endif
 
 }  // namespace
 }  // namespace opsnn

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/session.h"
+#include "tensor/limits.h"
 
 namespace opsnn::graph {
 
@@ -20,6 +21,8 @@ Result<std::vector<BucketAxis>> Session::OwnRows(const Shapes& shapes, const std
 
 std::optional<Session::Key> Session::LikelyKey() const {
   constexpr int64_t kBatch = 1, kPixels = 320, kTokens = 128;
+  constexpr int64_t kMostElements = int64_t{1}
+                                    << 26;  // planning for more than that waits until somebody asks
   Key key;
   std::map<std::string_view, int64_t> named;
   for (ValueId v : imported_.inputs) {
@@ -33,6 +36,8 @@ std::optional<Session::Key> Session::LikelyKey() const {
           i < static_cast<int>(input.dim_names.size()) ? input.dim_names[static_cast<size_t>(i)] : "";
       dims[i] = name.empty() ? size : named.emplace(name, size).first->second;
     }
+    const auto count = CheckedNumElements(dims);
+    if (!count || *count > kMostElements) return std::nullopt;
     key.dims.push_back(dims);
   }
   return key;
