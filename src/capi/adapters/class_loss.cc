@@ -71,7 +71,9 @@ Operand LabelWeights(const Classes& c, const Operand& safe, OpCall* out, std::ve
   const Operand all = c.weight.given() ? WithDType(c.weight, DType::kF32)
                                        : BroadcastView(ConstantFloat(1, DType::kF32), {c.count});
   const Operand found = out->Temp(DType::kF32, c.rows), counted = out->Temp(DType::kF32, c.rows);
-  calls->push_back(Along("Gather", 0, {all, safe}, found));
+  OpCall pick = Along("Gather", 0, {all, safe}, found);
+  pick.attrs.Set("from_end", int64_t{0});  // a negative label is none that counts from the end
+  calls->push_back(std::move(pick));
   const ComputeType type = ComputeTypeOf(c.labels.desc.dtype);
   ProgramBuilder b;
   const SlotId w = b.Input(), t = b.Input(type);

@@ -87,6 +87,19 @@ TEST_F(ClassLosses, Nll) {
   y.Set({7});
   EXPECT_NE(CALL(aclnnNLLLoss, x, target, nullptr, 1, kIgnored, y, total), 0);  // label 3 of 3 classes
   EXPECT_EQ(y.Get()[0], 7);
+  // A label does not count from the end: a wrong ignoreIndex must not train the last classes.
+  target.Set({1, kIgnored - 2});
+  EXPECT_NE(CALL(aclnnNLLLoss, x, target, nullptr, 1, kIgnored, y, total), 0);
+  EXPECT_NE(std::string(aclGetRecentErrMsg()).find("[0, 2]"), std::string::npos);
+  target.Set({1, -1});
+  ApiTensor dx(DType::kF32, {2, 3});
+  total.Set({2});
+  dx.Set(std::vector<double>(6, 5));
+  EXPECT_NE(CALL(aclnnNLLLoss, x, target, nullptr, 1, kIgnored, y, total), 0);
+  EXPECT_NE(CALL(aclnnNLLLossBackward, y, x, target, nullptr, 1, kIgnored, total, dx), 0);
+  EXPECT_EQ(y.Get()[0], 7);
+  EXPECT_EQ(dx.Get(), std::vector<double>(6, 5));
+  aclGetRecentErrMsg();
   ExpectRefused(CALL(aclnnNLLLoss, x, target, nullptr, 4, kIgnored, y, total), 161002, {"reduction is 4"});
   ExpectRefused(CALL(aclnnNLLLoss, x, target, wide, 1, kIgnored, y, total), 161002,
                 {"weight has shape [2]", "[3]"});

@@ -14,10 +14,10 @@ namespace {
 constexpr int64_t kTaskBytes = 64 << 10;  // rows arrive by random access: less than a plain copy pays for
 
 template <typename T>
-int64_t FirstOutside(const void* data, int64_t count, int64_t size) {
+int64_t FirstOutside(const void* data, int64_t count, int64_t lowest, int64_t size) {
   const T* index = static_cast<const T*>(data);
   for (int64_t i = 0; i < count; ++i) {
-    if (index[i] < -size || index[i] >= size) return i;
+    if (index[i] < lowest || index[i] >= size) return i;
   }
   return -1;
 }
@@ -29,7 +29,8 @@ Status Outside(const IndexArray& indices, int64_t at, int64_t size) {
   }
   return InvalidArgument("index %lld at position %lld is outside [%lld, %lld]",
                          static_cast<long long>(indices[at]), static_cast<long long>(at),
-                         static_cast<long long>(-size), static_cast<long long>(size - 1));
+                         static_cast<long long>(indices.from_end ? -size : 0),
+                         static_cast<long long>(size - 1));
 }
 
 // Rows [begin, end) of the result, counted over (outer, count).
@@ -90,8 +91,9 @@ void GatherRange(const GatherParams& p, int64_t begin, int64_t end) {
 }  // namespace
 
 Status CheckIndices(const IndexArray& indices, int64_t size) {
-  const int64_t at = indices.is_s64 ? FirstOutside<int64_t>(indices.data, indices.count, size)
-                                    : FirstOutside<int32_t>(indices.data, indices.count, size);
+  const int64_t lowest = indices.from_end ? -size : 0;
+  const int64_t at = indices.is_s64 ? FirstOutside<int64_t>(indices.data, indices.count, lowest, size)
+                                    : FirstOutside<int32_t>(indices.data, indices.count, lowest, size);
   return at < 0 ? OkStatus() : Outside(indices, at, size);
 }
 

@@ -18,12 +18,13 @@ struct IndexArray {
   const void* data = nullptr;
   bool is_s64 = true;
   int64_t count = 0;
+  bool from_end = true;  // false: a negative one is out of range, as where an index is a label
   int64_t operator[](int64_t i) const {
     return is_s64 ? static_cast<const int64_t*>(data)[i] : static_cast<const int32_t*>(data)[i];
   }
 };
 
-// Are all indices in [-size, size - 1]?
+// Are all indices in [-size, size - 1], or [0, size - 1] unless from_end?
 Status CheckIndices(const IndexArray& indices, int64_t size);
 
 // dst[o, j, :] = src[o, indices[j], :] with src (outer, axis_size, inner_bytes), dst (outer, count,

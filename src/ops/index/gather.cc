@@ -33,6 +33,7 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   for (int i = axis + 1; i < x.dims.rank(); ++i) p.inner_bytes *= x.dims[i];
   p.indices.is_s64 = indices.dtype == DType::kS64;
   p.indices.count = NumElements(indices.dims);
+  p.indices.from_end = op::AttrsOf(c.attrs).Int("from_end", 1) != 0;
   return Staged(c, MakeKernel("rows", [p](const op::RunArgs& args) {
                   kernels::GatherParams q = p;
                   q.src = args.inputs[0];
