@@ -1,8 +1,10 @@
 // What a session plans or proves before anybody runs it.
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <utility>
 
+#include "base/parallel.h"
 #include "graph/session.h"
 #include "tensor/limits.h"
 
@@ -18,6 +20,24 @@ Result<std::vector<BucketAxis>> Session::OwnRows(const Shapes& shapes, const std
   OPSNN_ASSIGN_OR_RETURN(const Graph b, Concrete(key, &stats, nullptr));
   return graph::OwnRows(a, size, b, 2 * size, axes);
 }
+
+namespace {
+
+// Has the system give an arena its pages: where memory is in pieces, making huge ones takes milliseconds
+// each, which the first run would wait for.
+void MapPages(size_t bytes, ArenaPool* arenas) {
+  constexpr size_t kMost = size_t{64} << 20;  // more is left to whoever runs such sizes
+  constexpr size_t kPage = size_t{4} << 10, kPiece = size_t{2} << 20;
+  Arena arena = arenas->Take(std::min(bytes, kMost));
+  if (!arena.data()) return;
+  ParallelFor(static_cast<int64_t>((arena.bytes() + kPiece - 1) / kPiece), [&](int64_t i, int) {
+    const size_t first = static_cast<size_t>(i) * kPiece, end = std::min(first + kPiece, arena.bytes());
+    for (size_t at = first; at < end; at += kPage) arena.data()[at] = 0;
+  });
+  arenas->Give(std::move(arena));
+}
+
+}  // namespace
 
 std::optional<Session::Key> Session::LikelyKey() const {
   constexpr int64_t kBatch = 1, kPixels = 320, kTokens = 128;
@@ -54,6 +74,7 @@ void Session::PrepareAhead() {
   if (!g.ok()) return;
   auto prepared = Prepared::Make(*std::move(g), packs_.get(), std::move(stats), arenas_);
   if (!prepared.ok()) return;
+  MapPages((*prepared)->peak_bytes(), arenas_.get());
   Form form;
   form.prepared = *std::move(prepared);
   Keep(*key, std::move(form));

@@ -108,6 +108,26 @@ TEST(Verify, FormsMayDifferWhereASumCancels) {
   }
 }
 
+// Images whose transposes a conversion took over are checked in the order of the model.
+TEST(Verify, ImagesInOtherOrders) {
+  const auto transpose = [](GraphMaker& m, ValueId x, const std::vector<int64_t>& perm) {
+    return m.Op("Transpose", {x}, {{"perm", perm}});
+  };
+  for (auto _ : testing::FuzzFor(100)) {
+    GraphMaker m;
+    const int64_t c = m.rng().Int(17, 40);
+    const ValueId x = transpose(m, m.In("x", {2, 5, 6, c}), {0, 3, 1, 2});
+    const ValueId y = transpose(m, m.Op("Conv", {x, m.Random({c, c, 1, 1})}), {0, 2, 3, 1});
+    m.Out(y);
+    m.Out(transpose(m, m.Op("Cast", {m.In("z", {2, 5, 6, 7})}, {{"to", int64_t{10}}}), {0, 3, 1, 2}));
+    for (const NumericsPolicy policy : {NumericsPolicy::kExact, NumericsPolicy::kExcess}) {
+      const VerifyReport r = Check(m.graph(), m.RandomFeeds(), policy, FusionMode::kForce);
+      EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+      EXPECT_EQ(r.unchecked, 0);
+    }
+  }
+}
+
 // ---- faults
 class VerifyFault : public ::testing::Test {
  protected:
