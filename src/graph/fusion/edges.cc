@@ -120,6 +120,14 @@ const char* NeverBehind(const Graph& g, NodeId seed, const Node& user) {
   return nullptr;
 }
 
+// What joining would save.
+std::string RoundTrip(const op::TensorDesc& d) {
+  if (!IsKnown(d.dims)) return "";
+  constexpr double kMiB = 1 << 20;
+  const double bytes = static_cast<double>(NumElements(d.dims)) * static_cast<double>(SizeOf(d.dtype));
+  return StrFormat("; joined, %.2f MiB would be neither written nor read back", bytes / kMiB);
+}
+
 bool Contains(const std::vector<NodeId>& list, NodeId n) {
   return std::find(list.begin(), list.end(), n) != list.end();
 }
@@ -263,7 +271,7 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodePrograms& programs, N
       Refuse(g, c, chain, n, dtype,
              g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");
     } else if (const char* never = NeverBehind(g, seed, user)) {
-      Refuse(g, c, chain, n, dtype, never);
+      Refuse(g, c, chain, n, dtype, never + RoundTrip(r.desc(v)));
     } else if (programs.Fusable(n) && user.op->op_class == op::OpClass::kVector) {
       std::string reason;
       if (r.IsOutput(v)) {

@@ -156,6 +156,7 @@ TEST(RecordedRefusals, PoolsAndPointwiseBehindConvolutions) {
   m.Out(conv(m.Op("Relu", {conv(x, 3, 16)}), 1, 1));
   const Outcome o = RunGraph(m, Mode(FusionMode::kForce));
   EXPECT_TRUE(Decided(o, "conv+maxpool", plan::Verdict::kRefuse, "rows of a pool window"));
+  EXPECT_TRUE(Decided(o, "conv+maxpool", plan::Verdict::kRefuse, "joined, 0.01 MiB"));
   EXPECT_TRUE(Decided(o, "conv+conv", plan::Verdict::kRefuse, "depthwise block"));
 }
 
