@@ -106,7 +106,7 @@ void BM_Pool(benchmark::State& state, PoolShape s, Form form) {
   state.counters["lanes_%"] = LanesUsed(form, s, OPSNN_TIER_CALL(Lanes)());
   state.counters["lanes128_%"] = LanesUsed(form, s, kLanesOfNpu);
   state.counters["GB"] = benchmark::Counter(1e-9 * static_cast<double>((in + out) * int64_t{sizeof(float)}),
-                                              benchmark::Counter::kIsIterationInvariantRate);
+                                            benchmark::Counter::kIsIterationInvariantRate);
   SetNumThreads(0);
 }
 
