@@ -97,7 +97,7 @@ HWY_NOINLINE void Panel(const uint8_t* src, int64_t src_stride, uint8_t* dst, in
 
 // The same where the rows' lines fall into few sets of L1 (strides of large powers of two) and would throw
 // each other out between the steps of a line: every line is first copied, once, to a dense buffer.
-template <class T, int kBlocks, int kBands, bool kStream>
+template <class T, int kBlocks, int kBands>
 HWY_NOINLINE void StagedPanel(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
                               int64_t begin, int64_t end, int64_t ahead) {
   constexpr int64_t kSize = sizeof(T), kRows = kK<T> * kBlocks * kBands, kColumns = kLine / kSize;
@@ -111,10 +111,52 @@ HWY_NOINLINE void StagedPanel(const uint8_t* src, int64_t src_stride, uint8_t* d
         hn::Store(hn::LoadU(d, row + at), d, lines + r * kLine + at);
       }
     }
-    Panel<T, kBlocks, kBands, kStream>(lines, kLine, dst + c * dst_stride, dst_stride, 0, kColumns, ahead);
+    Panel<T, kBlocks, kBands, false>(lines, kLine, dst + c * dst_stride, dst_stride, 0, kColumns, ahead);
   }
   if (c < end) {
-    Panel<T, kBlocks, kBands, kStream>(src, src_stride, dst, dst_stride, std::min(c, end - kK<T>), end, 0);
+    Panel<T, kBlocks, kBands, false>(src, src_stride, dst, dst_stride, std::min(c, end - kK<T>), end, 0);
+  }
+}
+
+// Results that are written past the caches: a block of two lines of each of `panels` panels' rows at a time.
+// Memory moves lines in pairs: both lines of a pair of the source are read together, and with two panels both
+// of a pair of the destination are written together (a transpose that writes single lines reaches two thirds
+// of a copy, with pairs nine tenths). No prefetcher follows so many rows, so the next block is asked for
+// here; and each line is copied once to a dense buffer, as the lines of a block may share sets of L1.
+constexpr int64_t kPair = 2;
+template <class T>
+HWY_NOINLINE void StreamBlocks(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
+                               int64_t panels, int64_t cols) {
+  constexpr int64_t kSize = sizeof(T), kPanel = kLine / kSize, kRows = kK<T> * kMaxBlocks;
+  const hn::CappedTag<uint8_t, kLine> d;
+  alignas(kLine) uint8_t lines[kPair * kPair * kPanel * kLine];
+  const int64_t rows = panels * kPanel;
+  int64_t c = 0;
+  for (; c + kPanel <= cols; c += kPair * kPanel) {
+    const int64_t wide = std::min(kPair, (cols - c) / kPanel);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t w = 0; w < wide; ++w) {
+        const uint8_t* from = src + r * src_stride + c * kSize + w * kLine;
+        uint8_t* to = lines + (w * rows + r) * kLine;
+        __builtin_prefetch(from + kPair * kLine);
+        for (int64_t at = 0; at < kLine; at += static_cast<int64_t>(hn::Lanes(d))) {
+          hn::Store(hn::LoadU(d, from + at), d, to + at);
+        }
+      }
+    }
+    for (int64_t k = 0; k < wide * kPanel; k += kK<T>) {
+      const uint8_t* from = lines + k / kPanel * rows * kLine + k % kPanel * kSize;
+      for (int64_t r = 0; r < rows; r += kRows) {
+        TransposeTile<T, kMaxBlocks, true>(from + r * kLine, kLine, dst + r * kSize + (c + k) * dst_stride,
+                                           dst_stride);
+      }
+    }
+  }
+  const int64_t done = cols / kPanel * kPanel;
+  if (done == cols) return;
+  for (int64_t r = 0; r < rows; r += kRows) {
+    Panel<T, kMaxBlocks, 1, true>(src + r * src_stride, src_stride, dst + r * kSize, dst_stride,
+                                  std::min(done, cols - kK<T>), cols, 0);
   }
 }
 
@@ -242,21 +284,26 @@ void TransposeT(const Transpose2DParams& p) {
   const uint8_t* src = static_cast<const uint8_t*>(p.src);
   uint8_t* dst = static_cast<uint8_t*>(p.dst);
   const bool aligned = (reinterpret_cast<intptr_t>(dst) | p.dst_stride) % kLine == 0;
-  const bool stream = p.stream && aligned, staged = SharesSets(p.src_stride, kPanel);
-  const auto panel =
-      staged
-          ? (stream ? &StagedPanel<T, kMaxBlocks, kBands, true> : &StagedPanel<T, kMaxBlocks, kBands, false>)
-          : (stream ? &Panel<T, kMaxBlocks, kBands, true> : &Panel<T, kMaxBlocks, kBands, false>);
   const int64_t full_rows = p.rows / kPanel * kPanel;
+  if (p.stream && aligned) {
+    for (int64_t r = 0; r < full_rows; r += kPair * kPanel) {
+      StreamBlocks<T>(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride,
+                      std::min(kPair, (full_rows - r) / kPanel), p.cols);
+    }
+    if (full_rows < p.rows) TailRows<T, kMaxBlocks>(p, full_rows);
+    // Streaming stores are weakly ordered: nobody may see the result before they have left the core.
+    return vector::FlushStreams();
+  }
+  const auto panel = SharesSets(p.src_stride, kPanel) ? &StagedPanel<T, kMaxBlocks, kBands>
+                                                      : &Panel<T, kMaxBlocks, kBands, false>;
   // The columns are taken in pieces. Long destination rows: a few source lines wide, so that the lines of a
   // piece are written soon after they were asked for. Short ones: wide enough that what is written together,
-  // all panels of a piece, lies together; then the prefetchers follow by themselves. Small or streamed
-  // results: in one.
+  // all panels of a piece, lies together; then the prefetchers follow by themselves. Small results: in one.
   constexpr int64_t kShortRow = 1024, kPieceBytes = 32 << 10, kPieceLines = 4, kSmall = 256 << 10;
   int64_t piece = p.cols, ahead = 0;
   if (p.rows * kSize <= kShortRow) {
     piece = std::max<int64_t>(kPieceBytes / (p.rows * kSize) / kPanel, 1) * kPanel;
-  } else if (!stream && p.rows * p.cols * kSize >= kSmall) {
+  } else if (p.rows * p.cols * kSize >= kSmall) {
     piece = kPieceLines * kPanel;
     ahead = 2 * kLine;
   }
@@ -267,8 +314,6 @@ void TransposeT(const Transpose2DParams& p) {
     }
   }
   if (full_rows < p.rows) TailRows<T, kMaxBlocks>(p, full_rows);
-  // Streaming stores are weakly ordered: nobody may see the result before they have left the core.
-  if (stream) vector::FlushStreams();
 }
 
 }  // namespace
