@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "vector/element-inl.h"
+#include "vector/norm_pipeline-inl.h"
 #include "vector/reduce-inl.h"
 #include "vector/row_template.h"
 
@@ -146,7 +147,7 @@ struct NormRow {
   T* y;
   float* kept;
   NextRow next;
-  float mean = 0, missed = 0, variance = 0, rstd = 0;
+  NormFactors f;
 
   HWY_INLINE void Mean() {
     if constexpr (!kCentred) return;
@@ -155,17 +156,17 @@ struct NormRow {
     const auto same = [](DF, VF v) HWY_ATTR { return v; };
     if constexpr (kWidens) {
       auto sum = MakeKeeper(x, kept, next, same);
-      mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
+      f.mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
     } else {
       auto sum = MakeReader(x, next, same);
-      mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
+      f.mean = MeanOf(ReduceRow<SumReduction>(d, n, sum), n);
     }
   }
   HWY_INLINE void Variance() {
     const DF d;
     const size_t n = static_cast<size_t>(a.cols);
-    if constexpr (kCentred) {  // and what the rounding of the mean misses, as in program/moments.h
-      const VF m = hn::Set(d, mean);
+    if constexpr (kCentred) {
+      const VF m = hn::Set(d, f.mean);
       const auto centre = [m](DF, VF v) HWY_ATTR { return hn::Sub(v, m); };
       double rest, squares;
       if constexpr (kKeep) {
@@ -175,25 +176,16 @@ struct NormRow {
         auto centred = MakeReader(x, next, centre);
         squares = SumSquaresRow(d, n, centred, &rest);
       }
-      variance = MeanOf(squares, n);
-      missed = MeanOf(rest, n);
-      const float excess = missed * missed;
-      if (excess < variance) variance = variance - excess;
+      f.Centred(a, squares, rest);
     } else {
       const auto square = [](DF, VF v) HWY_ATTR { return hn::Mul(v, v); };
       auto squares = MakeReader(x, next, square);
-      variance = MeanOf(ReduceRow<SumReduction>(d, n, squares), n);
+      f.Plain(a, ReduceRow<SumReduction>(d, n, squares));
     }
-    // Scalars in a short vector, which divides in a quarter of the time: the very operations of the Affine
-    // and Rsqrt stages.
-    const hn::CappedTag<float, 4> d4;
-    const auto shifted = hn::Add(hn::Mul(hn::Set(d4, 1.0f), hn::Set(d4, variance)),
-                                 hn::Set(d4, static_cast<float>(a.kind.norm.eps)));
-    rstd = hn::GetLane(hn::Div(hn::Set(d4, 1.0f), hn::Sqrt(shifted)));
   }
   HWY_INLINE void Write() {
     const DF d;
-    const VF m = hn::Set(d, mean), s = hn::Set(d, missed), scale = hn::Set(d, rstd);
+    const VF m = hn::Set(d, f.mean), s = hn::Set(d, f.missed), scale = hn::Set(d, f.rstd);
     const auto normal = [m, s, scale](DF, VF v, VF g, VF b) HWY_ATTR {
       if constexpr (kCentred && !kKeep) v = hn::Sub(v, m);
       VF r = hn::Mul(kCentred ? hn::Sub(v, s) : v, scale);
@@ -202,9 +194,8 @@ struct NormRow {
       return r;
     };
     const Last* const last = Source<Last, kKeep>();
-    // Sums that are finite have seen no NaN and no infinity; what overflows from finite factors is no NaN.
     constexpr bool kCares = std::is_same_v<T, BF16>;
-    if (kCares && a.finite_weights && std::isfinite(mean) && std::isfinite(variance) && std::isfinite(rstd)) {
+    if (kCares && f.Finite(a)) {
       WriteRow<kGamma, kBeta, kCares>(a, last, y, next, normal);
     } else {
       WriteRow<kGamma, kBeta, false>(a, last, y, next, normal);
@@ -233,9 +224,6 @@ HWY_INLINE NextRow NextOf(const RowArgs& a, int64_t row, const T* x, int64_t dis
   return {line, has_next ? line + bytes : line, kStep, bytes > kLong};
 }
 
-// 16 KiB of kept values: half of the smallest L1 in use.
-constexpr int64_t kKeptCols = 4096;
-
 template <class Row, int64_t kRows, typename T>
 HWY_INLINE void NormSomeRows(const RowArgs& a, int64_t first) {
   static_assert(kRows == 1 || kRows == 2);
@@ -244,10 +232,6 @@ HWY_INLINE void NormSomeRows(const RowArgs& a, int64_t first) {
     return Row{a, x, static_cast<T*>(a.y) + (first + k) * a.y_stride, a.scratch + k * a.cols,
                NextOf(a, first + k, x, kRows)};
   };
-  const auto keep = [&](int64_t k, const Row& r) HWY_ATTR {
-    if (a.mean != nullptr) a.mean[(first + k) * a.mean_stride] = r.mean;
-    if (a.rstd != nullptr) a.rstd[(first + k) * a.rstd_stride] = r.rstd;
-  };
   Row one = row(0), other = row(kRows - 1);
   one.Mean();
   if (kRows == 2) other.Mean();
@@ -255,8 +239,8 @@ HWY_INLINE void NormSomeRows(const RowArgs& a, int64_t first) {
   if (kRows == 2) other.Variance();
   one.Write();
   if (kRows == 2) other.Write();
-  keep(0, one);
-  if (kRows == 2) keep(1, other);
+  one.f.Keep(a, first);
+  if (kRows == 2) other.f.Keep(a, first + 1);
 }
 
 template <typename T, bool kCentred, bool kGamma, bool kBeta>
@@ -264,6 +248,10 @@ void NormRows(const RowArgs& a) {
   using Kept = NormRow<kCentred, kGamma, kBeta, kCentred, T>;
   using Read = NormRow<kCentred, kGamma, kBeta, false, T>;
   int64_t r = 0;
+  // Its twelve sums and three factors stay in registers only where there are 32.
+  if constexpr (kCentred && kLanes == 16) {
+    if (RunNormPipeline<T, kGamma, kBeta>(a)) return;
+  }
   if (kCentred && a.cols <= kKeptCols) {
     // Two rows at a time: the sums of one are brought together while the other is read.
     if (2 * a.cols <= kKeptCols) {

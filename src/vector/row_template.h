@@ -17,7 +17,7 @@ struct RowArgs {
   const float* gamma = nullptr;  // cols values each, or null
   const float* beta = nullptr;
   bool finite_weights = false;  // gamma and beta hold neither NaN nor infinities
-  float* scratch = nullptr;     // 2 * cols values
+  float* scratch = nullptr;     // 3 * cols values
   float* mean = nullptr;        // one per row each, or null
   float* rstd = nullptr;
   int64_t mean_stride = 0, rstd_stride = 0;
