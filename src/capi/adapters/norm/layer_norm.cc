@@ -1,5 +1,5 @@
 // aclnnLayerNorm: the normalised dims are given as a shape, the operator wants the first of them as an axis.
-#include "capi/plan.h"
+#include "capi/adapters/norm/norm_args.h"
 
 namespace opsnn::capi {
 namespace {
@@ -58,6 +58,10 @@ Status Adapt_LayerNorm(const Call& call, OpCall& out) {
   }
   OPSNN_RETURN_IF_ERROR(CheckDType(call, y, desc.dtype, false));
   for (int t : {mean, rstd}) OPSNN_RETURN_IF_ERROR(CheckDType(call, t, desc.dtype, true));
+  const bool statistics = mean >= 0 || rstd >= 0;
+  if (statistics && NumElements(normalized) == 0) {
+    return TakeStatisticsOfNothing(Arg(call, "meanOutOptional"), Arg(call, "rstdOutOptional"), &out);
+  }
   out.attrs.Set("axis", int64_t{axis});
   out.attrs.Set("epsilon", eps);
   auto add = [&](std::vector<Operand>* operands, int t) {

@@ -142,10 +142,12 @@ Status CheckGroupNorm(const Call& call, const Operand& x, const Operand& scale, 
   if (!(eps > 0)) return BadValue(call, "eps", StrFormat("%g", eps), "above 0");
   const std::string whose = NameOf(call, x);
   if (!scale.given()) OPSNN_RETURN_IF_ERROR(RequireDType(call, y, x.desc.dtype, whose.c_str()));
-  // The functions without HxW take f32 parameters as well, where their results are not quantised.
+  // The functions without HxW take f32 parameters as well, where their results are not quantised, and give
+  // f32 statistics with them.
   const bool or_f32 = call.function().Find("HxW") < 0 && !scale.given();
+  const bool weighted = gamma.given() || beta.given();
   for (const Operand* o : {&mean, &rstd, &gamma, &beta}) {
-    if (or_f32 && o->desc.dtype == DType::kF32) continue;
+    if (or_f32 && weighted && o->desc.dtype == DType::kF32) continue;
     OPSNN_RETURN_IF_ERROR(RequireDType(call, *o, x.desc.dtype, whose.c_str()));
   }
   OPSNN_RETURN_IF_ERROR(RequireChannels(call, {&gamma, &beta}, c));
@@ -172,6 +174,7 @@ Status Adapt_GroupNorm(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(CheckGroupSizes(call, x, s, group));
   const int64_t n = dims[0], c = dims[1], groups = call.Int(group);
   OPSNN_RETURN_IF_ERROR(CheckGroupNorm(call, x, quantum, groups));
+  if (c * s == 0) return TakeStatisticsOfNothing(mean, rstd, &out);
   // Rows are the channels and pixels of a group.
   const Dims rows = {n, groups, c / groups, s};
   auto affine = [&](const Operand& o) {

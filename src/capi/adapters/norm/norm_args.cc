@@ -1,5 +1,6 @@
 #include "capi/adapters/norm/norm_args.h"
 
+#include <limits>
 #include <numeric>
 
 namespace opsnn::capi {
@@ -38,6 +39,18 @@ Dims KeptDims(const Operand& x, int rows) {
   Dims kept = x.desc.dims;
   for (int i = kept.rank() - rows; i < kept.rank(); ++i) kept[i] = 1;
   return kept;
+}
+
+Status TakeStatisticsOfNothing(const Operand& mean, const Operand& rstd, OpCall* out) {
+  std::vector<OpCall> fills;
+  const auto fill = [&fills](const Operand& o, double value) {
+    if (!o.given()) return;
+    fills.push_back(
+        CallOf("Identity", {BroadcastView(ConstantFloat(value, o.desc.dtype), o.desc.dims)}, {o}));
+  };
+  fill(mean, 0);
+  fill(rstd, std::numeric_limits<double>::quiet_NaN());
+  return TakeAll(std::move(fills), out);
 }
 
 Result<Operand> RowWeight(const Call& call, const char* param, const Operand& x) {

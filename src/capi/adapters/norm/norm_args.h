@@ -22,6 +22,10 @@ Result<Operand> PerRow(const Call& call, const char* param, const Operand& x, in
 // [B.., H] as [B.., 1, H] in front of x of [B.., S, H].
 Result<Operand> PerSequence(const Call& call, const char* param, const Operand& x);
 
+// What is left of a norm over rows without elements, as the functions' pages have it: 0 as the means, NaN as
+// the reciprocals of the deviations. At least one of the two must be given.
+Status TakeStatisticsOfNothing(const Operand& mean, const Operand& rstd, OpCall* out);
+
 struct Normalised {
   Term y, mean, rstd;
 };

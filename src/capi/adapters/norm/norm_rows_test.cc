@@ -7,10 +7,12 @@
 #include "aclnnop/aclnn_add_rms_norm_cast.h"
 #include "aclnnop/aclnn_deep_norm.h"
 #include "aclnnop/aclnn_gemma_rms_norm.h"
+#include "aclnnop/aclnn_group_norm.h"
 #include "aclnnop/aclnn_group_norm_silu.h"
 #include "aclnnop/aclnn_group_norm_swish.h"
 #include "aclnnop/aclnn_inplace_add_rms_norm.h"
 #include "aclnnop/aclnn_instance_norm.h"
+#include "aclnnop/aclnn_layer_norm.h"
 #include "aclnnop/aclnn_masked_softmax_with_rel_pos_bias.h"
 #include "aclnnop/aclnn_modulate.h"
 #include "aclnnop/aclnn_scaled_masked_softmax.h"
@@ -184,11 +186,13 @@ TEST_F(NormRows, GroupNormWithSwish) {
     RandomTensor x(t, {n, c, s}, rng_, round % 4 == 1, 2), gamma(t, {c}, rng_), beta(t, {c}, rng_);
     ApiTensor y(t, {n, c, s}, &rng_, round % 4 == 2), mean(t, {n, groups}), rstd(t, {n, groups});
     char format[] = "NCHW";
-    const int code =
-        kind == 0   ? CALL(aclnnGroupNormSilu, x, gamma, beta, groups, kEps, y, mean, rstd)
-        : kind == 1 ? CALL(aclnnGroupNormSiluV2, x, gamma, beta, groups, kEps, factor != 0, y, mean, rstd)
-                    : CALL(aclnnGroupNormSwish, x, gamma, beta, groups, format, kEps, factor != 0, factor, y,
-                           mean, rstd);
+    const bool scaled = kind == 2 || round % 4 != 3, shifted = kind == 2 || round % 5 != 4;
+    aclTensor *const g = OrNull(scaled, gamma), *const b = OrNull(shifted, beta);
+    const int code = kind == 0 ? CALL(aclnnGroupNormSilu, x, g, b, groups, kEps, y, mean, rstd)
+                     : kind == 1
+                         ? CALL(aclnnGroupNormSiluV2, x, g, b, groups, kEps, factor != 0, y, mean, rstd)
+                         : CALL(aclnnGroupNormSwish, x, gamma, beta, groups, format, kEps, factor != 0,
+                                factor, y, mean, rstd);
     ASSERT_EQ(code, 0) << aclGetRecentErrMsg();
     std::vector<double> want;
     const int64_t each = c / groups * s;
@@ -198,12 +202,47 @@ TEST_F(NormRows, GroupNormWithSwish) {
       const Moments m = MomentsOf(row, kEps);
       for (int64_t i = 0; i < each; ++i) {
         const int64_t channel = g % groups * (c / groups) + i / s;
-        const double v = (row[static_cast<size_t>(i)] - m.mean) * m.rstd * gamma[channel] + beta[channel];
+        const double v = (row[static_cast<size_t>(i)] - m.mean) * m.rstd * (scaled ? gamma[channel] : 1) +
+                         (shifted ? beta[channel] : 0);
         want.push_back(factor == 0 ? v : v / (1 + std::exp(-factor * v)));
       }
     }
     EXPECT_EQ(Compare(y.Get(), want, RowTolerances(want, t)), "") << Name(t) << kind;
     ExpectGuards({&x, &y, &mean, &rstd});
+  }
+}
+
+TEST_F(NormRows, GroupNormSiluWithoutWeightsHasStatisticsOfTheInputsType) {
+  RandomTensor x(DType::kF16, {2, 4, 3}, rng_, false, 2);
+  ApiTensor y(DType::kF16, {2, 4, 3}), mean(DType::kF32, {2, 2}), rstd(DType::kF32, {2, 2});
+  ExpectRefused(CALL(aclnnGroupNormSilu, x, nullptr, nullptr, 2, kEps, y, mean, rstd), 161002,
+                {"meanOut has dtype f32", "f16"});
+}
+
+TEST_F(NormRows, RowsWithoutElementsHaveTheMeanZero) {
+  for (const DType t : kFloats) {
+    for (const Dims& dims : {Dims{2, 4, 0}, Dims{2, 0, 3}, Dims{0, 4, 3}, Dims{2, 4, 3, 0}}) {
+      const int64_t n = dims[0], c = dims[1];
+      ApiTensor x(t, dims), gamma(t, {c}), beta(t, {c}), y(t, dims), mean(t, {n, 2}, &rng_, true),
+          rstd(t, {n, 2});
+      int64_t pixels = 1;
+      for (int i = 2; i < dims.rank(); ++i) pixels *= dims[i];
+      const auto expect = [&](int code, const ApiTensor& m, const ApiTensor& r) {
+        ASSERT_EQ(code, 0) << aclGetRecentErrMsg();
+        for (const double v : m.Get()) EXPECT_EQ(v, 0);
+        for (const double v : r.Get()) EXPECT_TRUE(std::isnan(v));
+      };
+      expect(CALL(aclnnGroupNorm, x, gamma, beta, n, c, pixels, 2, kEps, y, mean, rstd), mean, rstd);
+      mean.Set(std::vector<double>(static_cast<size_t>(2 * n), 7));
+      expect(CALL(aclnnGroupNormSilu, x, gamma, beta, 2, kEps, y, mean, rstd), mean, rstd);
+      Dims kept = dims;
+      for (int i = 1; i < dims.rank(); ++i) kept[i] = 1;
+      std::vector<int64_t> rows(dims.begin() + 1, dims.end());
+      ApiTensor row_mean(t, kept), row_rstd(t, kept);
+      expect(CALL(aclnnLayerNorm, x, ApiInts(rows), nullptr, nullptr, kEps, y, row_mean, row_rstd), row_mean,
+             row_rstd);
+      EXPECT_EQ(CALL(aclnnLayerNorm, x, ApiInts(rows), nullptr, nullptr, kEps, y, nullptr, nullptr), 0);
+    }
   }
 }
 
