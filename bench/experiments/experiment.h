@@ -25,6 +25,7 @@ std::vector<Experiment> ChainExperiments();
 std::vector<Experiment> CallExperiments();
 std::vector<Experiment> AttentionExperiments();
 std::vector<Experiment> TableExperiments();
+std::vector<Experiment> AccuracyExperiments();
 
 // Median seconds of every form. They run in turns, for about `seconds` in all and at least 5 rounds.
 std::vector<double> InTurns(const std::vector<std::function<void()>>& forms, double seconds = 2);

@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
   std::vector<experiments::Experiment> all;
   for (auto part :
        {experiments::ProductExperiments, experiments::TileExperiments, experiments::ChainExperiments,
-        experiments::CallExperiments, experiments::AttentionExperiments, experiments::TableExperiments}) {
+        experiments::CallExperiments, experiments::AttentionExperiments, experiments::TableExperiments,
+        experiments::AccuracyExperiments}) {
     for (const auto& e : part()) all.push_back(e);
   }
   if (argc == 2 && !std::strcmp(argv[1], "--list")) {
