@@ -57,8 +57,11 @@ Status SetOption(const std::string& key, const std::string& value) {
 Status Initialize() {
   OPSNN_RETURN_IF_ERROR(InitKnobs());
   // These two name things that base does not know.
-  if (auto p = device::FindProfile(GetKnobs().profile); !p.ok())
-    return p.status().WithContext("knob profile (OPSNN_PROFILE)");
+  // The host needs no looking up, which would measure it.
+  if (GetKnobs().profile != "host") {
+    if (auto p = device::FindProfile(GetKnobs().profile); !p.ok())
+      return p.status().WithContext("knob profile (OPSNN_PROFILE)");
+  }
   return graph::CheckPassNames(GetKnobs().fusion_off).WithContext("knob fusion_off (OPSNN_FUSION_OFF)");
 }
 

@@ -1,6 +1,7 @@
 // Functions of the program that are told of streams, devices, aborts and the library.
 #include <thread>
 
+#include "base/knobs.h"
 #include "capi/api_tester.h"
 
 namespace opsnn::capi {
@@ -144,6 +145,12 @@ TEST_F(ObserverTest, HostFunctionsCannotWaitForThemselves) {
   EXPECT_EQ(codes[0], ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
   EXPECT_EQ(codes[1], ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
   aclGetRecentErrMsg();
+}
+
+TEST_F(ObserverTest, ProfileMustBeKnown) {
+  ASSERT_TRUE(SetKnob("profile", "nosuch").ok());
+  ExpectRefused(aclInit(nullptr), ACL_ERROR_INVALID_PARAM, {"aclInit", "nosuch", "OPSNN_PROFILE"});
+  ASSERT_TRUE(SetKnob("profile", "host").ok());
 }
 
 TEST_F(ObserverTest, ConfigMustBeAFile) {

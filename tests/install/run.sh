@@ -56,6 +56,8 @@ fi
 echo "-- npu-smi"
 "$prefix/bin/npu-smi" --help | grep -q '^Usage: npu-smi info'
 "$prefix/bin/npu-smi" info | grep -q '| NPU   Name'
+! OPSNN_PROFILE=nosuch "$prefix/bin/npu-smi" info > /dev/null 2> "$work/npu-smi.log"
+grep -q nosuch "$work/npu-smi.log"
 ! "$prefix/bin/npu-smi" frob 2> "$work/npu-smi.log"
 grep -q 'got "frob"; allowed: info' "$work/npu-smi.log"
 

@@ -7,6 +7,7 @@
 #include "capi/acl_exports.h"
 #include "capi/api/observers.h"
 #include "capi/boundary.h"
+#include "device/profile.h"
 #include "runtime/check.h"
 #include "runtime/last_error.h"
 
@@ -36,6 +37,10 @@ OPSNN_ACL_API aclError aclInit(const char* configPath) {
     }
   }
   if (Status s = InitKnobs(); !s.ok()) return Fail("aclInit", ACL_ERROR_INVALID_PARAM, s.message());
+  if (const std::string& profile = GetKnobs().profile; profile != "host") {
+    if (const auto found = device::FindProfile(profile); !found.ok())
+      return Fail("aclInit", ACL_ERROR_INVALID_PARAM, "OPSNN_PROFILE: " + found.status().message());
+  }
   {
     std::lock_guard lock(init_mutex);
     if (init_count++ > 0) {
