@@ -6,8 +6,8 @@
 
 namespace opsnn::capi {
 
-// The first byte of [at, at + bytes) that is reserved (aclrtReserveMemAddress) and that no memory is mapped to:
-// whoever touches it ends the process. Null where there is none; other memory cannot be judged.
+// The first byte of [at, at + bytes) that is reserved (aclrtReserveMemAddress) and that no memory is mapped
+// to: whoever touches it ends the process. Null where there is none; other memory cannot be judged.
 const char* FindHole(const char* at, size_t bytes);
 // Are any addresses reserved?
 bool AnyReserved();
