@@ -170,6 +170,38 @@ TEST(CopyPlanTest, LargeCopiesInTasks) {
   SetNumThreads(0);
 }
 
+// Blocks of two panels, a single panel behind them, rows and columns that fill no line, for every size and
+// tier.
+TEST(CopyPlanTest, StreamedTransposesOfAnyShape) {
+  testing::Rng rng;
+  const isa::Tier saved = isa::ActiveTier();
+  for (int tier = 0; tier < isa::kNumTiers; ++tier) {
+    isa::SetMaxTier(static_cast<isa::Tier>(tier));
+    for (const int64_t size : {1, 2, 4, 8}) {
+      for (int round = 0; round < 40; ++round) {
+        constexpr int64_t kLine = 64;
+        const int64_t panel = kLine / size, rows = panel * rng.Int(0, 5) + rng.Int(1, panel),
+                      cols = rng.Int(1, 4 * panel), to_stride = (rows * size / kLine + 2) * kLine,
+                      from_stride = cols * size + rng.Int(0, 70);
+        std::vector<uint8_t> src(static_cast<size_t>(rows * from_stride)),
+            dst(static_cast<size_t>(cols * to_stride + kLine), kGuard);
+        for (uint8_t& b : src) b = static_cast<uint8_t>(rng.Int(0, 255));
+        uint8_t* const to = dst.data() + (kLine - reinterpret_cast<uintptr_t>(dst.data()) % kLine) % kLine;
+        std::vector<uint8_t> want(static_cast<size_t>(cols * to_stride), kGuard);
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t c = 0; c < cols; ++c)
+            std::memcpy(&want[static_cast<size_t>(c * to_stride + r * size)],
+                        &src[static_cast<size_t>(r * from_stride + c * size)], static_cast<size_t>(size));
+        }
+        Transpose2D({static_cast<int>(size), rows, cols, src.data(), from_stride, to, to_stride, true});
+        ASSERT_EQ(std::memcmp(to, want.data(), want.size()), 0)
+            << size << " bytes, " << rows << " x " << cols << ", " << isa::Name(isa::ActiveTier());
+      }
+    }
+  }
+  isa::SetMaxTier(saved);
+}
+
 TEST(CopyPlanTest, StreamedTranspose) {
   const int64_t rows = 2049, cols = 2111;
   std::vector<uint32_t> src(rows * cols), dst(rows * cols + 32, 7);
