@@ -38,7 +38,7 @@ Result<JudgePoint> MeasurePoint(const Chain& chain, const Point& s, int threads,
   p.predicted_fused_us = d.time_fused_us, p.predicted_split_us = d.time_split_us;
   const bool hybrid = d.verdict == plan::Verdict::kHybrid;
   if (hybrid) p.predicted_hybrid_us = d.time_hybrid_us;
-  forms.SetRegions(d.regions);
+  OPSNN_RETURN_IF_ERROR(forms.SetRegions(d.regions));
   std::vector<std::function<void()>> run = {[&] { forms.Fused(); }, [&] { forms.Split(); }};
   if (hybrid) run.push_back([&] { forms.Hybrid(); });
   std::vector<std::vector<double>> times(run.size());  // by form, of each measurement

@@ -105,12 +105,21 @@ Status ProductForms::Prepare() {
   return Bind();
 }
 
-void ProductForms::SetRegions(const std::vector<plan::Region>& regions) {
+Status ProductForms::SetRegions(const std::vector<plan::Region>& regions) {
   for (const plan::Region& r : regions) {
     regions_.push_back({r.rows, r.block, r.verdict == plan::Verdict::kFuse});
   }
+  if (regions.empty()) return OkStatus();
+  hybrid_out_ = Filled(s_.m * s_.n);
+  if (!hybrid_out_) return Errorf(Code::kRuntime, "the judge's bench: no memory for the rows by regions");
+  hybrid_ = fused_;
+  if (hybrid_.c) hybrid_.c = hybrid_out_.as<float>();
+  hybrid_args_ = args_;
+  if (!hybrid_args_.empty()) hybrid_args_.back() = Whole(hybrid_out_);
+  hybrid_.epilogue.args = hybrid_args_;
   for (int i = 0; i < chain_.full_operands; ++i) chain_args_.push_back(Whole(other_));
-  chain_args_.push_back(Whole(out_));
+  chain_args_.push_back(Whole(hybrid_out_));
+  return OkStatus();
 }
 
 void ProductForms::Pass() {

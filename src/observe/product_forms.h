@@ -42,10 +42,10 @@ class ProductForms {
   ProductForms(const Chain& chain, const Point& s) : chain_(chain), s_(s) {}
   // Out of memory is an error: the largest of the judge's points takes 400 MiB.
   Status Prepare();
-  void SetRegions(const std::vector<plan::Region>& regions);  // before Hybrid
+  Status SetRegions(const std::vector<plan::Region>& regions);  // before Hybrid
 
   void Fused() { gemm::Run(fused_); }
-  void Hybrid() { gemm::RunRegions(fused_, {whole_.get(), chain_args_}, regions_, c_.as<float>()); }
+  void Hybrid() { gemm::RunRegions(hybrid_, {whole_.get(), chain_args_}, regions_, c_.as<float>()); }
   void Product() { gemm::Run(split_); }
   void Pass();
   void Split() {
@@ -62,10 +62,10 @@ class ProductForms {
   const Chain& chain_;
   Point s_;
   // Each form has an output of its own: streaming stores would push the other's out of the caches.
-  AlignedBuffer a_, b_, c_, out_, split_out_, other_;
-  gemm::Params fused_, split_;
+  AlignedBuffer a_, b_, c_, out_, split_out_, hybrid_out_, other_;
+  gemm::Params fused_, split_, hybrid_;
   std::shared_ptr<const vector::CompiledProgram> whole_, rest_;
-  std::vector<vector::EpilogueArg> args_, chain_args_;
+  std::vector<vector::EpilogueArg> args_, hybrid_args_, chain_args_;
   std::vector<gemm::RowRegion> regions_;
 };
 

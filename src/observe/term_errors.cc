@@ -84,7 +84,7 @@ Status AddProduct(const Chain& chain, const Point& s, int threads, int runs, Err
   if (d.split_terms.size() < 2 || d.fused_terms.empty()) return OkStatus();
   ProductForms forms(chain, s);
   OPSNN_RETURN_IF_ERROR(forms.Prepare());
-  forms.SetRegions(d.regions);
+  OPSNN_RETURN_IF_ERROR(forms.SetRegions(d.regions));
   std::vector<std::function<void()>> run = {[&] { forms.Product(); }, [&] { forms.Pass(); },
                                             [&] { forms.Fused(); }};
   const bool hybrid = d.verdict == plan::Verdict::kHybrid;

@@ -50,7 +50,7 @@ struct Chain {
   }
 
   double ChainMicroseconds() const {
-    const double instructions = e.between ? e.between->CostPerElement() : 0;
+    const double instructions = e.between ? InstructionsPerElement(*e.between, p) : 0;
     return VectorMicroseconds(instructions, first.elements, e.dtype, p, first.cores);
   }
 };

@@ -41,12 +41,21 @@ constexpr double kColdLineCycles = 16;
 constexpr int64_t kBlockColumns = 128;        // of a product's block: narrower results are read without gaps
 constexpr int64_t kWideElements = 64 * 1024;  // of weights that stay in L2: blocks are as wide as the result
 
+// With several cores, half of what fits their own caches lies in another core's. A pass has prefetchers on
+// its side, a product's rows wait for each line. Measured from 256^3 to 128x768x768 with two cores.
+constexpr double kOthersLinePassCycles = 11, kOthersLineRowCycles = 24;
+
+double LineMicroseconds(const Contraction& c, int64_t bytes, double cycles) {
+  const double lines = static_cast<double>(bytes) / std::max(1.0, c.p.line_bytes());
+  return c.p.clock_mhz() > 0 ? lines * cycles / c.cores / c.p.clock_mhz() : 0;
+}
+
 double ShortRowsMicroseconds(const Contraction& c) {
-  if (c.e.full_operands == 0 || c.output_level != Level::kHbm || c.e.n <= kBlockColumns ||
-      c.e.k <= kWideElements / c.e.n)
-    return 0;
-  const double lines = static_cast<double>(c.operand_bytes) / std::max(1.0, c.p.line_bytes());
-  return c.p.clock_mhz() > 0 ? lines * kColdLineCycles / c.cores / c.p.clock_mhz() : 0;
+  if (c.e.full_operands == 0 || c.e.n <= kBlockColumns) return 0;
+  if (c.output_level == Level::kL1 && c.cores > 1)
+    return LineMicroseconds(c, c.operand_bytes, kOthersLineRowCycles);
+  if (c.output_level != Level::kHbm || c.e.k <= kWideElements / c.e.n) return 0;
+  return LineMicroseconds(c, c.operand_bytes, kColdLineCycles);
 }
 
 // A chain that registers cannot hold is interpreted block by block: what one block costs beside its elements.
@@ -102,10 +111,11 @@ void AddFusedTermsHost(const Contraction& c, const Tile& tile, std::vector<CostT
                                          : 0;
   const double chain = std::max(l1d, VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores));
   t.push_back({"chain", chain});
-  // Loads of other operands and stores of the output spread over the whole product.
+  // Loads of other operands and stores of the output spread over the product. While the chain works on a
+  // block in L1d nothing else is under way.
   const double moves = ReadMicroseconds(c.operand_bytes, c.operand_level, c.p, c.cores) +
                        WriteMicroseconds(c.output_bytes, c.output_level, c.p, c.cores);
-  t.push_back({"operands and output", std::max(0.0, moves - cube - chain)});
+  t.push_back({"operands and output", std::max(0.0, moves - cube)});
   // A convolution's block is whole pixels or rows of blocked channels, contiguous as they are.
   t.push_back({"short rows", c.e.kind == ContractionKind::kGemm ? ShortRowsMicroseconds(c) : 0});
   t.push_back({"program blocks", ProgramBlocksMicroseconds(c)});
@@ -163,7 +173,7 @@ Contraction Describe(const ContractionEdge& e, const DeviceProfile& p) {
   c.result_bytes = Saturate(elements * size);
   c.output_bytes = Saturate(elements * static_cast<double>(SizeOf(e.out_dtype)));
   c.operand_bytes = Saturate(elements * size * e.full_operands + static_cast<double>(e.small_operand_bytes));
-  c.instructions = e.tail ? e.tail->CostPerElement() : 0;
+  c.instructions = e.tail ? InstructionsPerElement(*e.tail, p) : 0;
   // A split chain finds the intermediate where its size leaves it, beside the output it writes meanwhile.
   c.level = LevelOf(Saturate(static_cast<double>(c.result_bytes) + static_cast<double>(c.output_bytes)),
                     c.cores, p);
@@ -195,7 +205,12 @@ void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
   t.push_back({StrFormat("write C to %s", Name(c.level)), std::max(0.0, write - cube)});
   const double read = ReadMicroseconds(c.result_bytes, c.level, c.p, c.cores);
   const double others = ReadMicroseconds(c.operand_bytes, c.operand_level, c.p, c.cores);
-  const double output = WriteMicroseconds(c.output_bytes, c.output_level, c.p, c.cores, true);
+  const int64_t from_memory =
+      (c.level == Level::kHbm ? c.result_bytes : 0) + (c.operand_level == Level::kHbm ? c.operand_bytes : 0);
+  // Between two blocks of rows the memory catches up, so that stores and reads travel together.
+  const double output = c.is_part && c.p.is_host() && c.output_level == Level::kHbm
+                            ? StreamedMicroseconds(c.output_bytes, from_memory, c.p, c.cores)
+                            : WriteMicroseconds(c.output_bytes, c.output_level, c.p, c.cores, true);
   const double vector = VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores);
   t.push_back({StrFormat("read C from %s", Name(c.level)), read});
   t.push_back({"other operands", others});
@@ -205,7 +220,9 @@ void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
   t.push_back({"launch", c.p.launch_us()});
   const bool shared = c.cores > 1 && (!c.p.is_host() || c.result_bytes + c.output_bytes >= kSharedBytes);
   t.push_back({"join cores", shared ? c.p.sync_us() : 0});
-  t.push_back({"shared out again", shared && c.p.is_host() ? kSharedAgainMicroseconds : 0});
+  const double others_lines =
+      c.level == Level::kL1 ? LineMicroseconds(c, c.result_bytes, kOthersLinePassCycles) : 0;
+  t.push_back({"shared out again", shared && c.p.is_host() ? kSharedAgainMicroseconds + others_lines : 0});
 }
 
 double AddFusedTerms(const Contraction& c, const Tile& tile, double handover_cycles,

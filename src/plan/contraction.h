@@ -23,6 +23,7 @@ struct Contraction {
   double instructions = 0;    // of the chain, per element
   Level level = Level::kHbm;  // where the intermediate would live
   Level operand_level = Level::kHbm, output_level = Level::kHbm;
+  bool is_part = false;  // a block of rows that follows another
   // Of a region: what bringing B into panels again adds to the cube, as a share, and the region's part of the
   // cube's time for the whole, which it cannot beat.
   double repack_share = 0, least_cube_us = 0;

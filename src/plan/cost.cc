@@ -119,6 +119,26 @@ double WriteMicroseconds(int64_t bytes, Level l, const DeviceProfile& p, int cor
   return lines_moved * MoveMicroseconds(bytes, l, true, p, cores);
 }
 
+double StreamedMicroseconds(int64_t written, int64_t read, const DeviceProfile& p, int cores) {
+  // A streaming copy moved twice the bytes of a read in the same time; alone, stores are as fast as in it.
+  constexpr double kCopyOverRead = 2;
+  const int64_t both = std::max(2 * written, read + written);
+  const double copy = ReadMicroseconds(both, Level::kHbm, p, cores) / kCopyOverRead;
+  return std::max(0.0, copy - ReadMicroseconds(read, Level::kHbm, p, cores));
+}
+
+double InstructionsPerElement(const Program& program, const DeviceProfile& p) {
+  double cost = program.CostPerElement();
+  // Vectors of 64 bytes hold a table of polynomials, from which both forms of gelu come: 16 instructions,
+  // some of them in pairs, that take 11 cycles.
+  constexpr double kTableBytes = 64, kTableCost = 11;
+  if (!p.is_host() || p.vector_bytes() < kTableBytes) return cost;
+  for (const Stage& s : program.stages) {
+    if (s.op == StageOp::kGeluErf || s.op == StageOp::kGeluTanh) cost -= Info(s.op).cost - kTableCost;
+  }
+  return cost;
+}
+
 double VectorMicroseconds(double instructions_per_element, int64_t elements, DType dtype,
                           const DeviceProfile& p, int cores) {
   // The host computes halves in f32; an NPU's vector unit has lanes of the type itself.

@@ -32,6 +32,11 @@ double BlocksPerCore(const MatrixShape& s, const Tile& t, int cores);
 double ReadMicroseconds(int64_t bytes, Level l, const device::DeviceProfile& p, int cores);
 double WriteMicroseconds(int64_t bytes, Level l, const device::DeviceProfile& p, int cores,
                          bool streaming = false);
+// What streaming stores to memory add to a pass that reads `read` bytes from memory: they travel while the
+// pass waits for those.
+double StreamedMicroseconds(int64_t written, int64_t read, const device::DeviceProfile& p, int cores);
+// What one element of a program costs on this device, in vector instructions at one per cycle.
+double InstructionsPerElement(const Program& program, const device::DeviceProfile& p);
 // The arithmetic of a program over this many elements.
 double VectorMicroseconds(double instructions_per_element, int64_t elements, DType dtype,
                           const device::DeviceProfile& p, int cores);

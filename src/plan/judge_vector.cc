@@ -56,7 +56,7 @@ Decision JudgePointwiseChain(const PointwiseEdge& e, const DeviceProfile& p, con
   const bool fits = live * block <= static_cast<int64_t>(p.ub_bytes());
 
   const int64_t middle = e.elements * static_cast<int64_t>(SizeOf(e.dtype));
-  const double a = e.first->CostPerElement(), b = e.second->CostPerElement();
+  const double a = InstructionsPerElement(*e.first, p), b = InstructionsPerElement(*e.second, p);
   d.split_terms.push_back(
       {"first pass", PassMicroseconds(a, e.elements, e.dtype, e.first_bytes, middle, p, cores)});
   d.split_terms.push_back({"second pass", PassMicroseconds(b, e.elements, e.dtype, e.second_bytes + middle,
@@ -176,7 +176,7 @@ Decision JudgeRandom(const RandomEdge& e, const DeviceProfile& p, const Knobs& k
   // Ten rounds of a counter-based generator give four words; each round multiplies, adds and exchanges.
   constexpr double kDrawInstructions = 20;
   const int64_t values = e.elements * static_cast<int64_t>(SizeOf(e.dtype)), mask = e.elements;
-  const double apply = e.apply->CostPerElement();
+  const double apply = InstructionsPerElement(*e.apply, p);
   d.split_terms.push_back(
       {"draw pass", PassMicroseconds(kDrawInstructions, e.elements, DType::kF32, 0, mask, p, cores)});
   d.split_terms.push_back(

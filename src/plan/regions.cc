@@ -23,7 +23,7 @@ constexpr double kPackShare = 0.75, kPanelRows = 14;
 // Regions must promise this share of the better whole form. Where they would save less, how fast memory is at
 // that moment decides: a relu behind 2048x2048x8 was 1.6 times as fast by regions beside busy neighbours, and
 // a sixth slower alone.
-constexpr double kMargin = 0.2;
+constexpr double kMargin = 0.25;
 // Every block joins the threads twice. A task of some ten microseconds finds them at different places:
 // measured with two threads, beside what joining itself takes.
 constexpr double kUnevenMicroseconds = 12;
@@ -98,6 +98,7 @@ Contraction PartOf(const Contraction& whole, const ContractionEdge& e, int64_t r
   c.operand_level = whole.operand_level;
   c.repack_share = whole.p.is_host() ? (1 - share) * kPackShare * kPanelRows / static_cast<double>(rows) : 0;
   c.least_cube_us = share * cube_us;
+  c.is_part = true;
   return c;
 }
 

@@ -170,10 +170,21 @@ TEST(Judge, TrainingChargesWhatTheBackwardPassNeeds) {
   EXPECT_GT(charge(gelu, true), 0);
   EXPECT_EQ(charge(relu, true), 0) << "the derivative follows from the result";
   // It can flip a verdict.
-  ContractionEdge e = Gemm(2048, 2048, 512, 1, gelu);
-  EXPECT_TRUE(Fuses(JudgeContraction(e, p, Knobs{})));
-  e.training = true;
-  EXPECT_EQ(JudgeContraction(e, p, Knobs{}).verdict, Verdict::kSplit);
+  const Program silu = Chain({StageOp::kSilu});
+  int flipped = 0;
+  for (const Program* tail : {&gelu, &silu}) {
+    for (const int64_t m : {256, 512, 1024, 2048, 4096}) {
+      for (const int64_t k : {64, 128, 256, 512, 1024, 2048}) {
+        ContractionEdge e = Gemm(m, m, k, 1, *tail);
+        const bool alone = Fuses(JudgeContraction(e, p, Knobs{}));
+        e.training = true;
+        const bool trained = Fuses(JudgeContraction(e, p, Knobs{}));
+        EXPECT_LE(trained, alone) << m << " " << k;
+        flipped += alone && !trained;
+      }
+    }
+  }
+  EXPECT_GT(flipped, 0);
 }
 
 TEST(Judge, ConcurrentOperatorsShareTheBudget) {

@@ -50,6 +50,7 @@ struct Solver {
   int64_t min_k;
   Alignment align;
   int cores;
+  std::string_view order = "k";  // sides that the ladder halves first
 
   // Sums of bytes only, for the inner loop: the same arithmetic as ComputeBudget without its texts.
   bool FitsFast(const Tile& t, int epilogue_blocks) const {
@@ -106,28 +107,26 @@ struct Solver {
 
   int64_t HalfOf(int64_t v, int64_t unit) const { return std::max(unit, RoundUp(v / 2, unit)); }
 
-  // One step down the ladder; false when there is nothing left to shrink.
+  // One step down the ladder: the sides in the order given, each down to what is still worth while,
+  // then the longer of what is left, at last tile_k as far as it may go. False when there is nothing left to
+  // shrink.
   bool Shrink(Tile& t) const {
     const int64_t k_floor = std::max(align.k, std::min(RoundUp(std::max<int64_t>(min_k, 1), align.k), t.k));
-    if (given.k <= 0 && t.k > k_floor && t.k > kKSteps[4]) {
-      t.k = std::max(HalfOf(t.k, align.k), k_floor);
-      return true;
-    }
     const bool can_m = given.m <= 0 && t.m > align.m && t.m > kSteps[0];
     const bool can_n = given.n <= 0 && t.n > align.n && t.n > kSteps[0];
-    if (can_m && (t.m >= t.n || !can_n)) {
-      t.m = HalfOf(t.m, align.m);
+    const bool can_k = given.k <= 0 && t.k > k_floor;
+    const auto halve = [&](char side) {
+      if (side == 'm') t.m = HalfOf(t.m, align.m);
+      if (side == 'n') t.n = HalfOf(t.n, align.n);
+      if (side == 'k') t.k = std::max(HalfOf(t.k, align.k), k_floor);
       return true;
+    };
+    for (const char side : order) {
+      if (side == 'm' ? can_m : side == 'n' ? can_n : can_k && t.k > kKSteps[4]) return halve(side);
     }
-    if (can_n) {
-      t.n = HalfOf(t.n, align.n);
-      return true;
-    }
-    if (given.k <= 0 && t.k > k_floor) {
-      t.k = std::max(HalfOf(t.k, align.k), k_floor);
-      return true;
-    }
-    return false;
+    if (can_m && (t.m >= t.n || !can_n)) return halve('m');
+    if (can_n) return halve('n');
+    return can_k && halve('k');
   }
 
   bool Try(const Tile& t, std::vector<Retry>& log) const {
@@ -211,6 +210,19 @@ TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlo
       t = best;
   }
   c.tile = t;
+  return c;
+}
+
+TileChoice RetryFrom(const Tile& first, const TileBlocks& blocks, const DeviceProfile& p, const Knobs& knobs,
+                     bool single_pool, std::string_view order) {
+  const MatrixShape shape{first.m, first.n, first.k, 1, DType::kF32, 0, false};
+  const Solver s{
+      shape, {},   blocks, p, knobs.l1_reserve, single_pool, knobs.min_tile_k, AlignmentOf(blocks, p),
+      1,     order};
+  TileChoice c;
+  c.tile = first;
+  c.fits = s.Try(c.tile, c.retries);
+  while (!c.fits && s.Shrink(c.tile)) c.fits = s.Try(c.tile, c.retries);
   return c;
 }
 

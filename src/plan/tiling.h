@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -50,11 +51,16 @@ struct TileChoice {
   std::vector<Retry> retries;  // every tile tried, in order; the last one is `tile`
 };
 // The aligned tile with the best predicted throughput that fits, found by shrinking the preferred tile:
-// tile_k first (never below min_tile_k), then tile_m and tile_n. Positive fields of `given` are kept as they
-// are.
-// `cores` share the blocks.
+// tile_k first (never below min_tile_k), then tile_m and tile_n. Positive fields of
+// `given` are kept as they are. `cores` share the blocks.
 TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlocks& blocks,
                       const device::DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool);
+
+// The ladder alone: `first`, then each tile that it tries, down to the first that fits. `order` names the
+// sides in the order in which they are halved, "kmn" or "nk"; those that it does not name follow, the longer
+// first.
+TileChoice RetryFrom(const Tile& first, const TileBlocks& blocks, const device::DeviceProfile& p,
+                     const Knobs& knobs, bool single_pool, std::string_view order = "k");
 
 // What calc_tiling of the small C API answers: f32, single buffers, all four blocks against L1.
 struct TilingAnswer {
