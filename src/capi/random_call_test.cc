@@ -196,7 +196,9 @@ bool CallAll(Rng& rng, aclrtStream stream, Count* count) {
     if (code != 0) {
       const char* said = aclGetRecentErrMsg();
       EXPECT_NE(said, nullptr) << f->api << " gives " << code << " without a message";
-      if (said) EXPECT_TRUE(SpeaksOfTheFunction(said, *f)) << said;
+      if (said) {
+        EXPECT_TRUE(SpeaksOfTheFunction(said, *f)) << said;
+      }
     }
     EXPECT_TRUE(random.GuardsIntact()) << f->api;
     if (::testing::Test::HasFailure()) return false;
