@@ -27,6 +27,9 @@ namespace opsnn {
 namespace api {
 struct ModelAccess;
 }
+namespace graph {
+class Prepared;
+}
 
 enum class Fusion { kAuto, kOff, kForce };  // the judge decides / nothing is fused / wherever it is legal
 enum class Policy { kExcess, kExact };      // may fusing drop an intermediate rounding, or is it kept?
@@ -76,6 +79,22 @@ struct NodeTime {
   double us = 0;
   int64_t bytes = 0;       // read and written by its definition
   int64_t live_bytes = 0;  // of the activations that live while it runs: over all nodes, the memory curve
+  double operations =
+      -1;  // multiplications, additions and the like, of the fused tail as well; -1: not known
+};
+
+// What a node moves and computes, counted from shapes, tiles and the levels of a device profile.
+struct NodeTraffic {
+  std::string node, op;
+  std::string unit;        // that the kernel runs on: "cube", "vector", "data" (moves only), "control"
+  double operations = -1;  // as in NodeTime
+  // Operands and results by the level where they live between operators: memory, the shared cache, and on the
+  // host a core's own one.
+  double hbm_bytes = 0, l2_bytes = 0, l1_bytes = 0;
+  double ub_bytes = 0;      // what vector instructions load and store
+  double l0c_bytes = 0;     // sums that leave the accumulators
+  double loaded_bytes = 0;  // A and B as brought to the cube: once per block that needs them
+  int64_t tile_m = 0, tile_n = 0, tile_k = 0;  // of a product; 0 elsewhere
 };
 
 // What came before a run, by the layer that took the time: the model file, what loading rewrites, and of the
@@ -176,6 +195,10 @@ class OPSNN_API Model {
   // above.
   Result<std::vector<plan::Decision>> Explain(const Shapes& shapes, const std::string& profile = "",
                                               const Feeds& values = {});
+  // What every kernel of the model as it runs on the host moves, by the levels of a device profile; `values`
+  // as above.
+  Result<std::vector<NodeTraffic>> Traffic(const Shapes& shapes, const std::string& profile = "",
+                                           const Feeds& values = {});
   // The algorithm of every convolution as it runs on the host; `values` as above.
   Result<std::vector<ConvolutionChoice>> Convolutions(const Shapes& shapes, const Feeds& values = {});
   // Runs fused and unfused, recomputes every node in double precision on that node's own inputs and compares.
@@ -193,6 +216,9 @@ class OPSNN_API Model {
 
  private:
   friend struct api::ModelAccess;
+  // Every part of the model as planned for these inputs: one, unless it had to be cut.
+  Status ForEachPlan(const Shapes& shapes, const Feeds& values,
+                     const std::function<void(const graph::Prepared&)>& visit);
   struct Impl;
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -29,6 +29,35 @@ struct MatmulEdge {
 // "910B1:l1_bytes=256K". Errors name the field, what it got and what is allowed.
 OPSNN_API Result<plan::Decision> JudgeMatmul(const MatmulEdge& edge, const std::string& profile = "");
 
+// A tile of a product and its chain: what it keeps on chip, and what happens where that does not fit.
+struct TileQuestion {
+  int64_t tile_m = 0, tile_n = 0, tile_k = 0;  // 0: the solver's, which needs m, n and k
+  int64_t m = 0, n = 0, k = 0;                 // of the product; 0: one tile of it
+  DType dtype = DType::kF32;
+  bool double_buffer = false;  // A and B twice: the next ones come in while these are used
+  int epilogue_blocks = 1;     // operands and results of the chain, each as large as C's block; 0 to 16
+  std::string order =
+      "k";             // of the tries: sides as they are halved, "kmn"; those not named follow, longer first
+  bool pools = false;  // charge each block to the memory that the profile names, else all to L1
+};
+struct TileBudget {
+  int64_t tile_m = 0, tile_n = 0, tile_k = 0;
+  std::vector<plan::BudgetItem> items;  // A, B, C, then the epilogue blocks
+  int64_t total_bytes = 0;
+  bool fits = false;
+  std::string overflow;  // the first memory that is too small; "" where it fits
+  double time_us = 0;    // of the whole product with such tiles, without its chain
+};
+struct TileReport {
+  TileBudget tile;
+  int64_t l1_available = 0, ub_available = 0, l0c_available = 0;  // bytes, after the reserve
+  // The same with one side halved and doubled: tile_m / 2, tile_m * 2, tile_n / 2, ... Which blocks it
+  // changes.
+  std::vector<TileBudget> changes;
+  std::vector<plan::Retry> retries;  // from this tile down to the first that fits
+};
+OPSNN_API Result<TileReport> AskTile(const TileQuestion& question, const std::string& profile = "");
+
 // What deciding costs, in microseconds: a shape class never seen before, and one that is cached.
 struct PlanningCost {
   double new_class_us = 0, cached_us = 0;

@@ -37,12 +37,19 @@ OPSNN_API Status SetOption(const std::string& key, const std::string& value);
 // The status of reading environment and config file; call it first and report it.
 OPSNN_API Status Initialize();
 
+// One way in which an operator runs. Of an operator's variants the first whose condition holds is chosen.
+struct OperatorVariant {
+  std::string name, when;
+  std::string
+      example;  // a call that takes it, "f32 4x512 512x512c": element type, dims of inputs (c: constant)
+};
 struct OperatorListing {
   std::string api;     // "aclnnRelu", or "" for an operator without a C function
   std::string op;      // "Relu"
   std::string status;  // "implemented" or "declared"
   std::vector<std::string> dtypes;
   std::string doc;
+  std::vector<OperatorVariant> variants;  // of an operator, not of a C function
 };
 OPSNN_API std::vector<OperatorListing> ListOperators();
 // Names of device profiles that explain and the capacity queries know.

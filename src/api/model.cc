@@ -11,6 +11,7 @@
 #include "base/caught.h"
 #include "graph/stopwatch.h"
 #include "observe/conv_choices.h"
+#include "observe/traffic.h"
 #include "observe/verify.h"
 #include "onnx/import.h"
 #include "tensor/element.h"
@@ -130,6 +131,7 @@ void AddSteps(const graph::Prepared& p, const std::vector<double>& us, size_t at
     t.us = at + i < us.size() ? us[at + i] : 0;
     t.bytes = step.bytes_moved;
     t.live_bytes = static_cast<int64_t>(step.live_bytes);
+    t.operations = observe::OperationsOf(p.graph(), step.node);
     stats->nodes.push_back(std::move(t));
   }
   if (const auto peak = static_cast<int64_t>(p.peak_bytes()); at == 0 || peak > stats->peak_bytes) {
@@ -354,19 +356,43 @@ Result<std::vector<plan::Decision>> Model::Explain(const Shapes& shapes, const s
   });
 }
 
+Status Model::ForEachPlan(const Shapes& shapes, const Feeds& values,
+                          const std::function<void(const graph::Prepared&)>& visit) {
+  OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
+  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
+  bool cut = false;
+  OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed, &cut));
+  if (!cut) {
+    visit(*prepared);
+    return OkStatus();
+  }
+  OPSNN_ASSIGN_OR_RETURN(const Feeds feeds, AllFeeds(*this, shapes, values));
+  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews views, ToViews(feeds));
+  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(views));
+  visit(*r.prepared);
+  for (const auto& next : r.later) visit(*next);
+  return OkStatus();
+}
+
 Result<std::vector<ConvolutionChoice>> Model::Convolutions(const Shapes& shapes, const Feeds& values) {
   return NoThrow([&]() -> Result<std::vector<ConvolutionChoice>> {
-    OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
-    OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
-    bool cut = false;
-    OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed, &cut));
-    if (!cut) return observe::ConvolutionChoices(*prepared);
-    OPSNN_ASSIGN_OR_RETURN(const Feeds feeds, AllFeeds(*this, shapes, values));
-    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews views, ToViews(feeds));
-    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(views));
-    auto list = observe::ConvolutionChoices(*r.prepared);
-    for (const auto& next : r.later)
-      for (auto& c : observe::ConvolutionChoices(*next)) list.push_back(std::move(c));
+    std::vector<ConvolutionChoice> list;
+    OPSNN_RETURN_IF_ERROR(ForEachPlan(shapes, values, [&](const graph::Prepared& p) {
+      for (auto& c : observe::ConvolutionChoices(p)) list.push_back(std::move(c));
+    }));
+    return list;
+  });
+}
+
+Result<std::vector<NodeTraffic>> Model::Traffic(const Shapes& shapes, const std::string& profile,
+                                                const Feeds& values) {
+  return NoThrow([&]() -> Result<std::vector<NodeTraffic>> {
+    OPSNN_ASSIGN_OR_RETURN(const device::DeviceProfile device,
+                           device::FindProfile(profile.empty() ? GetKnobs().profile : profile));
+    std::vector<NodeTraffic> list;
+    OPSNN_RETURN_IF_ERROR(ForEachPlan(shapes, values, [&](const graph::Prepared& p) {
+      for (auto& t : observe::TrafficOf(p, device)) list.push_back(std::move(t));
+    }));
     return list;
   });
 }

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "capi/listing.h"
+#include "observe/variants.h"
 #include "op/declaration.h"
 #include "opsnn/system.h"
 
@@ -19,6 +20,14 @@ std::vector<std::string> Split(const std::string& list) {
   return out;
 }
 
+std::vector<OperatorVariant> VariantsOf(const std::string& name) {
+  std::vector<OperatorVariant> list;
+  const op::OpDef* def = op::FindOperator(name);
+  if (!def) return list;
+  for (const observe::VariantRow& r : observe::VariantsOf(*def)) list.push_back({r.name, r.when, r.example});
+  return list;
+}
+
 }  // namespace
 
 std::vector<OperatorListing> ListOperators() {
@@ -29,11 +38,11 @@ std::vector<OperatorListing> ListOperators() {
     docs[d.name] = d.doc;
     out.push_back({"", d.name, "implemented",
                    d.inputs.empty() ? std::vector<std::string>() : Split(op::ToString(d.inputs[0].dtypes)),
-                   d.doc});
+                   d.doc, VariantsOf(d.name)});
   }
   for (const capi::ApiRow& row : capi::ApiRows()) {
     out.push_back(
-        {row.api, row.op, row.implemented ? "implemented" : "declared", Split(row.dtypes), docs[row.op]});
+        {row.api, row.op, row.implemented ? "implemented" : "declared", Split(row.dtypes), docs[row.op], {}});
   }
   return out;
 }

@@ -49,6 +49,97 @@ TEST(JudgeMatmul, ErrorsNameWhatIsWrong) {
   EXPECT_NE(std::string::npos, message({.m = 1, .n = 1, .k = 1}, "A9").find("A9"));
 }
 
+TEST(AskTile, TheFourBlocks) {
+  constexpr int64_t KiB = 1024;
+  TileQuestion q{.tile_m = 128, .tile_n = 256, .tile_k = 64};
+  auto r = AskTile(q, "host:l1_bytes=512K");
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  ASSERT_EQ(r->tile.items.size(), 4u);
+  EXPECT_EQ(r->tile.total_bytes, 352 * KiB);
+  EXPECT_TRUE(r->tile.fits);
+  EXPECT_EQ(r->retries.size(), 1u);
+  q.double_buffer = true;
+  EXPECT_EQ(AskTile(q, "host:l1_bytes=512K")->tile.total_bytes, 448 * KiB);
+  q = {.tile_m = 64, .tile_n = 256, .tile_k = 32};
+  EXPECT_EQ(AskTile(q)->tile.total_bytes, 168 * KiB);
+}
+
+// tile_k changes A and B, tile_m A, C and the epilogue, tile_n B, C and the epilogue.
+TEST(AskTile, EachSideChangesItsBlocks) {
+  const auto r = AskTile({.tile_m = 128, .tile_n = 256, .tile_k = 64});
+  ASSERT_TRUE(r.ok());
+  ASSERT_EQ(r->changes.size(), 6u);
+  const std::vector<std::vector<bool>> changed = {
+      {true, false, true, true}, {false, true, true, true}, {true, true, false, false}};
+  for (size_t i = 0; i < r->changes.size(); ++i) {
+    for (size_t block = 0; block < 4; ++block) {
+      const double factor = !changed[i / 2][block] ? 1 : i % 2 ? 2 : 0.5;
+      EXPECT_EQ(static_cast<double>(r->changes[i].items[block].bytes),
+                factor * static_cast<double>(r->tile.items[block].bytes))
+          << i << " " << r->tile.items[block].block;
+    }
+  }
+}
+
+TEST(AskTile, TheLadderFollowsTheOrder) {
+  const auto sides = [&](const char* order) {
+    TileQuestion q{.tile_m = 128, .tile_n = 256, .tile_k = 64};
+    q.order = order;
+    std::string s;
+    const auto r = AskTile(q, "host:l1_bytes=200K");
+    for (const plan::Retry& t : r->retries)
+      s += std::to_string(t.tile_m) + "," + std::to_string(t.tile_n) + "," + std::to_string(t.tile_k) + " ";
+    return s;
+  };
+  EXPECT_EQ(sides("kmn"), "128,256,64 128,256,32 64,256,32 ");
+  EXPECT_EQ(sides("mnk"), "128,256,64 64,256,64 32,256,64 ");
+  EXPECT_EQ(sides("nkm"), "128,256,64 128,128,64 ");
+  EXPECT_EQ(sides("k"), "128,256,64 128,256,32 128,128,32 ");
+  TileQuestion wrong{.tile_m = 1, .tile_n = 1, .tile_k = 1};
+  wrong.order = "kk";
+  EXPECT_NE(std::string::npos, AskTile(wrong).status().message().find("each at most once"));
+}
+
+TEST(AskTile, TheSolverFillsWhatIsMissing) {
+  const auto r = AskTile({.m = 4096, .n = 4096, .k = 4096, .dtype = DType::kF16, .pools = true}, "910B1");
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  EXPECT_TRUE(r->tile.fits);
+  EXPECT_GT(r->tile.tile_k, 0);
+  EXPECT_GT(r->tile.time_us, 0);
+  EXPECT_GT(r->l0c_available, 0);
+  EXPECT_NE(std::string::npos, AskTile({.tile_m = 8}).status().message().find("allowed: one of them"));
+  EXPECT_NE(std::string::npos, AskTile({.m = -1}).status().message().find("allowed: 0 to"));
+}
+
+Result<Model> Product(const char* epilogue) {
+  OpSpec spec;
+  spec.op = "matmul";
+  spec.ints["m"] = {64}, spec.ints["n"] = {96}, spec.ints["k"] = {32};
+  if (*epilogue) spec.epilogue = {epilogue};
+  ModelOptions options;
+  options.fusion = Fusion::kForce;
+  return MakeOperatorModel(spec, options);
+}
+
+TEST(Traffic, CountsAProductAndItsChain) {
+  auto alone = Product(""), fused = Product("relu");
+  ASSERT_TRUE(alone.ok() && fused.ok());
+  const auto a = *alone->Traffic(alone->FillShapes({})), b = *fused->Traffic(fused->FillShapes({}));
+  ASSERT_EQ(a.size(), 1u);
+  ASSERT_EQ(b.size(), 1u) << "one kernel";
+  EXPECT_EQ(a[0].unit, "cube");
+  EXPECT_EQ(a[0].operations, 2.0 * 64 * 96 * 32);
+  EXPECT_EQ(a[0].l1_bytes + a[0].l2_bytes + a[0].hbm_bytes, 4.0 * (64 * 32 + 32 * 96 + 64 * 96));
+  EXPECT_EQ(a[0].l0c_bytes, 4.0 * 64 * 96);
+  EXPECT_EQ(a[0].ub_bytes, 0);
+  EXPECT_EQ(b[0].operations, a[0].operations + 64 * 96) << "one more per element";
+  EXPECT_EQ(b[0].ub_bytes, 2 * 4.0 * 64 * 96) << "what the chain reads and writes";
+  // Accumulators of A2 reach the vector unit through L2 only.
+  const auto npu = *fused->Traffic(fused->FillShapes({}), "910B1");
+  EXPECT_EQ(npu[0].l2_bytes - 2 * 4.0 * 64 * 96, 4.0 * (64 * 32 + 32 * 96 + 64 * 96));
+  EXPECT_FALSE(fused->Traffic(fused->FillShapes({}), "A9").ok());
+}
+
 TEST(Convolutions, OneRunsTheOthersSayWhy) {
   OpSpec spec;
   spec.op = "conv2d";
