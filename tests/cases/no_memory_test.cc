@@ -1,5 +1,6 @@
 // Products and convolutions where the process may not grow: a call is right, or an error that says why.
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,6 +24,10 @@ namespace opsnn::cases {
 namespace {
 
 constexpr int kRuntimeError = 361001;
+
+// One heap for all threads, from before the first one: a heap of a thread's own lies in addresses that are
+// reserved already, so that no limit would be felt where that thread did the work.
+[[maybe_unused]] const int kOneHeap = mallopt(M_ARENA_MAX, 1);
 
 // While it lives the process may allocate `slack` more bytes in large pieces: what the allocator has in stock
 // is taken first.
