@@ -106,6 +106,7 @@ void AddSelftest(CLI::App& app, Run& run);
 void AddCalibrate(CLI::App& app, Run& run);
 void AddMap(CLI::App& app, Run& run);
 void AddScan(CLI::App& app, Run& run);
+void AddTile(CLI::App& app, Run& run);
 
 }  // namespace cli
 

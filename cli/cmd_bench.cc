@@ -19,22 +19,62 @@ Json Summary(const std::vector<double>& ms) {
   return {{"min", *std::min_element(ms.begin(), ms.end())}, {"median", Median(ms)}};
 }
 
-Status PrintNodes(opsnn::Model& model, const opsnn::Feeds& feeds, int top) {
-  opsnn::RunStats stats;
-  auto out = model.RunProfiled(feeds, &stats);
-  if (!out.ok()) return out.status();
-  std::sort(stats.nodes.begin(), stats.nodes.end(), [](const auto& a, const auto& b) { return a.us > b.us; });
+// The hottest nodes with their share of the time, and how many of them take four fifths of it.
+struct HotList {
+  std::vector<opsnn::NodeTime> nodes;  // slowest first
   double total = 0;
-  for (const auto& n : stats.nodes) total += n.us;
-  std::printf("  %9s %6s %8s %9s  %-36s %-22s %s\n", "us", "share", "GB/s", "live MiB", "node", "output",
-              "operator / variant");
-  for (size_t i = 0; i < std::min<size_t>(top, stats.nodes.size()); ++i) {
-    const auto& n = stats.nodes[i];
-    std::printf("  %9.1f %5.1f%% %8.1f %9.2f  %-36.36s %-22.22s %s / %s\n", n.us, 100 * n.us / total,
-                n.us > 0 ? n.bytes / n.us / 1e3 : 0.0, n.live_bytes / 1048576.0, n.node.c_str(),
-                n.shape.c_str(), n.op.c_str(), n.variant.c_str());
+  size_t most = 0;  // of the time is in these
+
+  explicit HotList(std::vector<opsnn::NodeTime> of) : nodes(std::move(of)) {
+    std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.us > b.us; });
+    for (const auto& n : nodes) total += n.us;
+    for (double us = 0; most < nodes.size() && us < 0.8 * total; ++most) us += nodes[most].us;
   }
-  return opsnn::OkStatus();
+};
+
+double BytesPerOperation(const opsnn::NodeTime& n) {
+  return n.operations > 0 ? static_cast<double>(n.bytes) / n.operations : 0;
+}
+
+Json ToJson(const HotList& hot, size_t top) {
+  Json list = Json::array();
+  double sum = 0;
+  for (size_t i = 0; i < std::min(top, hot.nodes.size()); ++i) {
+    const auto& n = hot.nodes[i];
+    sum += n.us;
+    list.push_back({{"node", n.node},
+                    {"op", n.op},
+                    {"variant", n.variant},
+                    {"us", n.us},
+                    {"share", n.us / hot.total},
+                    {"cumulative_share", sum / hot.total},
+                    {"bytes", n.bytes},
+                    {"operations", n.operations},
+                    {"bytes_per_operation", n.operations > 0 ? Json(BytesPerOperation(n)) : Json()}});
+  }
+  return {{"nodes", hot.nodes.size()}, {"nodes_with_80_percent", hot.most}, {"hottest", list}};
+}
+
+void Print(const HotList& hot, size_t top) {
+  std::printf("  %9s %6s %6s %8s %8s %9s  %-36s %-22s %s\n", "us", "share", "sum", "GB/s", "B/op", "live MiB",
+              "node", "output", "operator / variant");
+  double sum = 0;
+  for (size_t i = 0; i < std::min(top, hot.nodes.size()); ++i) {
+    const auto& n = hot.nodes[i];
+    sum += n.us;
+    char ratio[32] = "-";
+    if (n.operations > 0) std::snprintf(ratio, sizeof ratio, "%.3f", BytesPerOperation(n));
+    std::printf("  %9.1f %5.1f%% %5.1f%% %8.1f %8s %9.2f  %-36.36s %-22.22s %s / %s\n", n.us,
+                100 * n.us / hot.total, 100 * sum / hot.total, n.us > 0 ? n.bytes / n.us / 1e3 : 0.0, ratio,
+                n.live_bytes / 1048576.0, n.node.c_str(), n.shape.c_str(), n.op.c_str(), n.variant.c_str());
+  }
+  std::printf("  80 %% of the time is in %zu of %zu nodes\n", hot.most, hot.nodes.size());
+}
+
+Result<HotList> Profile(opsnn::Model& model, const opsnn::Feeds& feeds) {
+  opsnn::RunStats stats;
+  if (auto out = model.RunProfiled(feeds, &stats); !out.ok()) return out.status();
+  return HotList(std::move(stats.nodes));
 }
 
 Json TimesJson(const opsnn::PlanTimes& t) {
@@ -119,19 +159,25 @@ void AddBench(CLI::App& app, Run& run) {
       }
       const int threads = opsnn::GetSystemInfo().threads;
       if (*json) {
-        PrintJson({{"model", target->Describe()},
-                   {"threads", threads},
-                   {"runs", *runs},
-                   {"first_ms", *first},
-                   {"fused_ms", Summary(a)},
-                   {"unfused_ms", Summary(b)},
-                   {"peak_bytes", stats.peak_bytes},
-                   {"bytes_moved", stats.bytes_moved},
-                   {"weight_bytes", stats.weight_bytes},
-                   {"nodes_imported", stats.nodes_imported},
-                   {"nodes_run", stats.nodes_run},
-                   {"before_us", {TimesJson(stats.times), TimesJson(plain.times)}},
-                   {"notes", Notes()}});
+        Json report = {{"model", target->Describe()},
+                       {"threads", threads},
+                       {"runs", *runs},
+                       {"first_ms", *first},
+                       {"fused_ms", Summary(a)},
+                       {"unfused_ms", Summary(b)},
+                       {"peak_bytes", stats.peak_bytes},
+                       {"bytes_moved", stats.bytes_moved},
+                       {"weight_bytes", stats.weight_bytes},
+                       {"nodes_imported", stats.nodes_imported},
+                       {"nodes_run", stats.nodes_run},
+                       {"before_us", {TimesJson(stats.times), TimesJson(plain.times)}},
+                       {"notes", Notes()}};
+        if (*top > 0) {
+          auto hot = Profile(*fused, *feeds);
+          if (!hot.ok()) return hot.status();
+          report["top"] = ToJson(*hot, static_cast<size_t>(*top));
+        }
+        PrintJson(report);
         return opsnn::OkStatus();
       }
       std::printf("%s, %d thread%s, %d runs in turns\n", target->Describe().c_str(), threads,
@@ -145,7 +191,10 @@ void AddBench(CLI::App& app, Run& run) {
                   stats.peak_bytes / 1048576.0, stats.bytes_moved / 1048576.0, stats.weight_bytes / 1048576.0,
                   stats.nodes_imported, stats.nodes_run);
       if (*phases) PrintPhases(stats, plain, Median(a), Median(b));
-      return *top > 0 ? PrintNodes(*fused, *feeds, *top) : opsnn::OkStatus();
+      if (*top == 0) return opsnn::OkStatus();
+      auto hot = Profile(*fused, *feeds);
+      if (hot.ok()) Print(*hot, static_cast<size_t>(*top));
+      return hot.status();
     };
   });
 }

@@ -125,6 +125,66 @@ Status PrintConvolutions(const std::vector<opsnn::ConvolutionChoice>& list, bool
   return opsnn::OkStatus();
 }
 
+struct UnitSum {
+  int kernels = 0;
+  double operations = 0, moved = 0;
+};
+
+double Moved(const opsnn::NodeTraffic& t) { return t.hbm_bytes + t.l2_bytes + t.l1_bytes; }
+
+Json TrafficJson(const std::vector<opsnn::NodeTraffic>& list, const std::map<std::string, UnitSum>& units) {
+  Json nodes = Json::array(), sums = Json::object();
+  for (const auto& t : list) {
+    Json n = {{"node", t.node},
+              {"op", t.op},
+              {"unit", t.unit},
+              {"operations", t.operations},
+              {"hbm_bytes", t.hbm_bytes},
+              {"l2_bytes", t.l2_bytes},
+              {"l1_bytes", t.l1_bytes},
+              {"ub_bytes", t.ub_bytes},
+              {"l0c_bytes", t.l0c_bytes},
+              {"loaded_bytes", t.loaded_bytes},
+              {"bytes_per_operation", t.operations > 0 ? Json(Moved(t) / t.operations) : Json()}};
+    if (t.tile_m > 0) n["tile"] = {t.tile_m, t.tile_n, t.tile_k};
+    nodes.push_back(std::move(n));
+  }
+  for (const auto& [unit, s] : units)
+    sums[unit] = {{"kernels", s.kernels}, {"operations", s.operations}, {"bytes", s.moved}};
+  return {{"nodes", nodes}, {"units", sums}};
+}
+
+// Counters of every kernel: operands and results by level, what passes UB and the accumulators, B/op.
+void PrintTraffic(const std::vector<opsnn::NodeTraffic>& list, bool json) {
+  std::map<std::string, UnitSum> units;
+  for (const auto& t : list) {
+    UnitSum& s = units[t.unit];
+    ++s.kernels, s.operations += std::max(0.0, t.operations), s.moved += Moved(t);
+  }
+  if (json) return PrintJson(TrafficJson(list, units));
+  constexpr double kMiB = 1048576;
+  std::printf("%-8s %10s %9s %9s %9s %9s %9s %9s %8s  %s\n", "unit", "Mop", "HBM MiB", "L2", "L1", "UB",
+              "L0C", "to cube", "B/op", "kernel");
+  for (const auto& t : list) {
+    std::printf("%-8s %10.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f ", t.unit.c_str(),
+                std::max(0.0, t.operations) / 1e6, t.hbm_bytes / kMiB, t.l2_bytes / kMiB, t.l1_bytes / kMiB,
+                t.ub_bytes / kMiB, t.l0c_bytes / kMiB, t.loaded_bytes / kMiB);
+    if (t.operations > 0) {
+      std::printf("%8.3f", Moved(t) / t.operations);
+    } else {
+      std::printf("%8s", "-");
+    }
+    std::printf("  %s, %s", t.node.c_str(), t.op.c_str());
+    if (t.tile_m > 0)
+      std::printf(", tile %lldx%lldx%lld", static_cast<long long>(t.tile_m), static_cast<long long>(t.tile_n),
+                  static_cast<long long>(t.tile_k));
+    std::printf("\n");
+  }
+  for (const auto& [unit, s] : units)
+    std::printf("%s: %d kernels, %.3f Mop, %.3f MiB\n", unit.c_str(), s.kernels, s.operations / 1e6,
+                s.moved / kMiB);
+}
+
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
 
 Json MemoryJson(const opsnn::RunStats& s) {
@@ -186,7 +246,8 @@ void AddExplain(CLI::App& app, Run& run) {
   auto other = std::make_shared<std::string>();
   auto expect = std::make_shared<std::vector<std::string>>();
   auto json = std::make_shared<bool>(false), graph = std::make_shared<bool>(false),
-       convolutions = std::make_shared<bool>(false), memory = std::make_shared<bool>(false);
+       convolutions = std::make_shared<bool>(false), memory = std::make_shared<bool>(false),
+       traffic = std::make_shared<bool>(false);
   target->AddTo(*cmd, true);
   cmd->add_option("--profile", *profile, "Device profile to ask, e.g. host, Ascend910B1")
       ->check(NotEmpty("the name of a device profile"));
@@ -207,9 +268,11 @@ void AddExplain(CLI::App& app, Run& run) {
           "Instead of edges: the algorithm of every convolution on this host, and why not the others");
   AddFlag(*cmd, "--memory", *memory,
           "Print the memory plan instead: peak, what was tried, what lives at every node");
+  AddFlag(*cmd, "--traffic", *traffic,
+          "Instead of edges: what every kernel on this host moves by memory level and unit of the profile");
   AddFlag(*cmd, "--json", *json, "Print JSON");
-  cmd->callback([&run, target, profile, other, expect, json, graph, convolutions, memory] {
-    run = [target, profile, other, expect, json, graph, convolutions, memory]() -> Status {
+  cmd->callback([&run, target, profile, other, expect, json, graph, convolutions, memory, traffic] {
+    run = [target, profile, other, expect, json, graph, convolutions, memory, traffic]() -> Status {
       auto model = target->Load(nullptr, true);
       if (!model.ok()) return model.status();
       opsnn::Shapes shapes;
@@ -218,6 +281,11 @@ void AddExplain(CLI::App& app, Run& run) {
       if (*convolutions) {
         auto list = model->Convolutions(shapes, values);
         return list.ok() ? PrintConvolutions(*list, *json) : list.status();
+      }
+      if (*traffic) {
+        auto list = model->Traffic(shapes, *profile, values);
+        if (list.ok()) PrintTraffic(*list, *json);
+        return list.status();
       }
       if (*memory) {
         auto stats = model->Plan(shapes, values);

@@ -16,6 +16,12 @@ bool Contains(const std::string& text, const std::string& part) {
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
+Json ToJson(const std::vector<opsnn::OperatorVariant>& variants) {
+  Json list = Json::array();
+  for (const auto& v : variants) list.push_back({{"name", v.name}, {"when", v.when}, {"example", v.example}});
+  return list;
+}
+
 }  // namespace
 
 void AddOps(CLI::App& app, Run& run) {
@@ -35,6 +41,7 @@ void AddOps(CLI::App& app, Run& run) {
         implemented += o.status == "implemented";
         if (*json) {
           list.push_back({{"api", o.api}, {"operator", o.op}, {"status", o.status}, {"dtypes", o.dtypes}});
+          if (!o.variants.empty()) list.back()["variants"] = ToJson(o.variants);
           continue;
         }
         if (shown == 1)
@@ -44,7 +51,11 @@ void AddOps(CLI::App& app, Run& run) {
         for (const auto& d : o.dtypes) dtypes += (dtypes.empty() ? "" : " ") + d;
         std::printf("%-40s %-24s %-12s %s\n", o.api.empty() ? "-" : o.api.c_str(),
                     o.op.empty() ? "-" : o.op.c_str(), o.status.c_str(), dtypes.c_str());
-        if ((o.op == *name || o.api == *name) && !o.doc.empty()) std::printf("    %s\n", o.doc.c_str());
+        if (o.op != *name && o.api != *name) continue;
+        if (!o.doc.empty()) std::printf("    %s\n", o.doc.c_str());
+        for (const auto& v : o.variants)
+          std::printf("    %-28s %s%s%s\n", v.name.empty() ? "-" : v.name.c_str(), v.when.c_str(),
+                      v.example.empty() ? "" : "; such as ", v.example.c_str());
       }
       if (shown == 0 && !name->empty())
         return Status(opsnn::Code::kInvalid,

@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
     cli::AddCalibrate(app, run);
     cli::AddMap(app, run);
     cli::AddScan(app, run);
+    cli::AddTile(app, run);
     if (Status s = CheckCommand(app, argc, argv); !s.ok()) return s;
     try {
       app.parse(argc, argv);

@@ -180,6 +180,47 @@ class Cli(unittest.TestCase):
         self.assertLessEqual(p["cache_bytes"], p["bound_bytes"])
         self.assertIn("no model given", run("bench", ok=False))
 
+    def test_ops_lists_variants(self):
+        text = run("ops", "MatMul")
+        for word in ("gemm packed", "gemm gemv", "at most 8 rows", "such as f32 4x512 512x512c"):
+            self.assertIn(word, text)
+        rows = [o for o in json.loads(run("ops", "Softmax", "--json")) if o["operator"] == "Softmax" and not o["api"]]
+        self.assertEqual([v["name"] for v in rows[0]["variants"]], ["row program", "column softmax"])
+        self.assertTrue(all(o["variants"] for o in json.loads(run("ops", "--json")) if not o["api"]))
+
+    def test_tile(self):
+        args = ("tile", "--tile", "128,256,64", "--profile", "host:l1_bytes=512K")
+        t = json.loads(run(*args, "--json"))
+        self.assertEqual([b["bytes"] >> 10 for b in t["blocks"]], [32, 64, 128, 128])
+        self.assertEqual(t["total_bytes"], 352 << 10)
+        self.assertTrue(t["fits"])
+        self.assertEqual(len(t["changes"]), 6)
+        self.assertEqual(json.loads(run(*args, "--double-buffer", "--json"))["total_bytes"], 448 << 10)
+        tries = json.loads(run("tile", "--tile", "128,256,64", "--profile", "host:l1_bytes=200K", "--order", "kmn",
+                               "--json"))["retries"]
+        self.assertEqual((tries[-1]["tile_m"], tries[-1]["tile_n"], tries[-1]["tile_k"], tries[-1]["bytes"]),
+                         (64, 256, 32, 168 << 10))
+        self.assertIn("tile_k / 2", run(*args))
+        self.assertIn("allowed: M,N,K", run("tile", "--tile", "1,2", ok=False))
+        self.assertIn("each at most once", run("tile", "--tile", "1,2,3", "--order", "kk", ok=False))
+
+    def test_explain_traffic(self):
+        args = ("explain", "matmul", "--m", "512", "--n", "512", "--k", "512", "--epilogue", "relu", "--traffic")
+        t = json.loads(run(*args, "--json"))
+        self.assertEqual(t["units"]["cube"]["kernels"], 1)
+        self.assertEqual(t["nodes"][0]["operations"], 2 * 512**3 + 512**2)
+        self.assertGreater(t["nodes"][0]["bytes_per_operation"], 0)
+        self.assertIn("B/op", run(*args, "--profile", "910B1"))
+
+    def test_bench_top(self):
+        args = ("bench", self.model, "--shape", "image=1,3,32,32", "--runs", "1", "--top", "3")
+        top = json.loads(run(*args, "--json"))["top"]
+        self.assertEqual(len(top["hottest"]), 3)
+        self.assertLessEqual(top["nodes_with_80_percent"], top["nodes"])
+        shares = [n["cumulative_share"] for n in top["hottest"]]
+        self.assertEqual(shares, sorted(shares))
+        self.assertIn("80 % of the time is in", run(*args))
+
     def test_map(self):
         out = self.dir / "map.svg"
         text = run("map", "--n", "64", "--to", "256", "--steps", "1", "--epilogue", "bias,gelu", "--profile", "A2", "--out", str(out))
