@@ -27,6 +27,9 @@ std::vector<Experiment> AttentionExperiments();
 std::vector<Experiment> TableExperiments();
 std::vector<Experiment> AccuracyExperiments();
 
+// From here on every form is run once and timed once: does everything still work?
+void BeQuick();
+
 // Median seconds of every form. They run in turns, for about `seconds` in all and at least 5 rounds.
 std::vector<double> InTurns(const std::vector<std::function<void()>>& forms, double seconds = 2);
 
@@ -39,6 +42,10 @@ class Subject {
   int64_t BytesMoved() const { return prepared_->bytes_moved(); }
   int64_t PeakBytes() const { return static_cast<int64_t>(prepared_->peak_bytes()); }
   int Calls() const { return prepared_->nodes_run(); }
+  // Results of kernels that another kernel reads: what travels through memory, and what can be looked at.
+  int Intermediates() const;
+  int Stages() const;        // of the vector programs in all kernels
+  std::string Tile() const;  // "64x512x16" of the first edge that the judge decided, "" where there is none
 
  private:
   std::unique_ptr<graph::Session> session_;

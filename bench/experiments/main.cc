@@ -1,4 +1,5 @@
-// experiments [NAME...]: runs the named ones, or all; --list names them.
+// experiments [--quick] [NAME...]: runs the named ones, or all; --list names them. --quick times every form
+// once.
 #include <cstdio>
 #include <cstring>
 
@@ -22,6 +23,10 @@ int main(int argc, char** argv) {
   }
   std::vector<const experiments::Experiment*> chosen;
   for (int i = 1; i < argc; ++i) {
+    if (!std::strcmp(argv[i], "--quick")) {
+      experiments::BeQuick();
+      continue;
+    }
     const size_t before = chosen.size();
     for (const auto& e : all) {
       if (!std::strcmp(e.name, argv[i])) chosen.push_back(&e);
@@ -31,7 +36,7 @@ int main(int argc, char** argv) {
                  argv[i]);
     return 2;
   }
-  if (argc == 1) {
+  if (chosen.empty()) {
     for (const auto& e : all) chosen.push_back(&e);
   }
   std::printf("Medians of runs in turns, %d thread(s), %s.\n", NumThreads(), isa::Name(isa::ActiveTier()));

@@ -3,6 +3,7 @@
 
 #include "bench/experiments/experiment.h"
 #include "bench/peers/turns.h"
+#include "device/profile.h"
 
 namespace opsnn::experiments {
 namespace {
@@ -15,10 +16,15 @@ T OrExit(Result<T> r) {
   std::exit(1);
 }
 
+bool quick = false;
+
 }  // namespace
 
+void BeQuick() { quick = true; }
+
 std::vector<double> InTurns(const std::vector<std::function<void()>>& forms, double seconds) {
-  constexpr size_t kFewest = 5;
+  const size_t kFewest = quick ? 1 : 5;
+  if (quick) seconds = 0;
   std::vector<std::vector<double>> times(forms.size());
   for (const auto& form : forms) form();
   const double end = peers::Now() + seconds;
@@ -45,6 +51,43 @@ Subject::Subject(graph::GraphMaker& maker, FusionMode mode, const std::string& p
     outputs_.push_back(std::make_shared<HostTensor>(t->dtype(), t->dims()));
     options_.outputs.push_back({t->dtype(), t->dims(), outputs_.back()->as<char>()});
   }
+}
+
+int Subject::Intermediates() const {
+  const graph::Graph& g = prepared_->graph();
+  int count = 0;
+  for (const graph::Step& s : prepared_->steps()) {
+    if (!s.kernel) continue;
+    for (const graph::ValueId v : g.nodes[s.node].outputs) count += v >= 0 && !g.IsOutput(v);
+  }
+  return count;
+}
+
+int Subject::Stages() const {
+  size_t stages = 0;
+  for (const graph::Step& s : prepared_->steps()) {
+    const graph::Node& n = prepared_->graph().nodes[s.node];
+    if (n.tail) {
+      stages += n.tail->program.stages.size();
+    } else if (s.kernel) {
+      ++stages;  // an operator by itself
+    }
+  }
+  return static_cast<int>(stages);
+}
+
+std::string Subject::Tile() const {
+  graph::Shapes shapes;
+  for (const auto& [name, t] : feeds_) shapes[name] = t->dims();
+  const auto decisions = OrExit(session_->Decide(shapes, device::HostProfile()));
+  for (const plan::Decision& d : decisions) {
+    if (d.retries.empty() || d.retries.back().tile_k <= 1)
+      continue;  // rows and pointwise chains have no tile
+    const plan::Retry& r = d.retries.back();
+    return StrFormat("%lldx%lldx%lld", static_cast<long long>(r.tile_m), static_cast<long long>(r.tile_n),
+                     static_cast<long long>(r.tile_k));
+  }
+  return "";
 }
 
 void Subject::Run() { OrExit(session_->Run(feeds_, options_)); }

@@ -11,9 +11,14 @@ void Compare(const char* name, graph::GraphMaker& maker) {
   Pair pair(maker);
   const auto t = pair.Seconds();
   for (const Subject* s : {&pair.split, &pair.fused}) {
-    std::printf("| %s | %s | %d | %s | %s | %s |\n", name, s == &pair.split ? "apart" : "fused", s->Calls(),
-                Mib(s->BytesMoved()).c_str(), Mib(s->PeakBytes()).c_str(),
-                Ms(s == &pair.split ? t[0] : t[1]).c_str());
+    const bool apart = s == &pair.split;
+    const std::string tile = s->Tile();
+    std::printf("| %s | %s | %d | %d | %s | %s | %s | %d | %d | %s |\n", name, apart ? "apart" : "fused",
+                s->Calls(), s->Intermediates(), Mib(s->BytesMoved()).c_str(), Mib(s->PeakBytes()).c_str(),
+                tile.empty() ? "rows"
+                : apart      ? "the product's own choice"
+                             : (tile + ", with room for the chain").c_str(),
+                s->Stages(), s->Intermediates() + 1, Ms(apart ? t[0] : t[1]).c_str());
   }
 }
 
@@ -31,11 +36,40 @@ void RunFusedTable() {
   rows.Out(rows.Op("LayerNormalization", {sum, rows.Random({1024}, 0.5, 1.5), rows.Random({1024})},
                    {{"axis", static_cast<int64_t>(-1)}}));
   std::printf(
-      "| chain | form | calls | round trips through memory, MiB moved | activations held, MiB | ms "
-      "|\n|---|---|---|---|---|---|\n");
+      "| chain | form | launches | round trips of an intermediate | moved, MiB | activations held, MiB "
+      "| tiles | scope: stages in the kernels | debugging: values to look at | ms |\n"
+      "|---|---|---|---|---|---|---|---|---|---|\n");
   Compare("matmul + bias + gelu, 512x3072x768", product);
   Compare("conv 1x1 64 to 256 @56 + add + relu", conv);
   Compare("add + layer norm, 4096x1024", rows);
+}
+
+// A convolution and what follows it, for one image and for eight.
+void RunConvTable() {
+  std::printf(
+      "| conv + add + relu | batch | form | launches | moved, MiB | activations held, MiB | code: stages run "
+      "| ms | ms per image |\n|---|---|---|---|---|---|---|---|---|\n");
+  for (const int64_t kernel : {int64_t{1}, int64_t{3}}) {
+    for (const int64_t batch : {int64_t{1}, int64_t{8}}) {
+      graph::GraphMaker m;
+      const Dims image{batch, 64, 56, 56};
+      const std::vector<int64_t> pads(4, kernel / 2);
+      const graph::ValueId y =
+          m.Op("Conv", {m.In("x", image), m.Random({64, 64, kernel, kernel}, -0.05, 0.05), m.Random({64})},
+               {{"pads", pads}, {"kernel_shape", std::vector<int64_t>{kernel, kernel}}});
+      m.Out(m.Op("Relu", {m.Op("Add", {y, m.In("r", image)})}));
+      Pair pair(m);
+      const auto t = pair.Seconds();
+      for (const Subject* s : {&pair.split, &pair.fused}) {
+        const double seconds = s == &pair.split ? t[0] : t[1];
+        std::printf("| %lldx%lld, 64 channels @56 | %lld | %s | %d | %s | %s | %d | %s | %s |\n",
+                    static_cast<long long>(kernel), static_cast<long long>(kernel),
+                    static_cast<long long>(batch), s == &pair.split ? "apart" : "fused", s->Calls(),
+                    Mib(s->BytesMoved()).c_str(), Mib(s->PeakBytes()).c_str(), s->Stages(),
+                    Ms(seconds).c_str(), Ms(seconds / static_cast<double>(batch)).c_str());
+      }
+    }
+  }
 }
 
 // How the tile of a product shrinks when its chain has less room.
@@ -61,7 +95,10 @@ void RunTilingFreedom() {
 
 std::vector<Experiment> TableExperiments() {
   return {
-      {"fused_table", "Calls, traffic, memory and time of separate and fused forms.", RunFusedTable},
+      {"fused_table",
+       "Launches, round trips, tiles, memory, scope and debugging of separate and fused forms.",
+       RunFusedTable},
+      {"conv_table", "A convolution and what follows it: memory, batch, size of the code.", RunConvTable},
       {"tiling_freedom", "The tile that bias, gelu and add leave to a product, by device. 4096^3, f16.",
        RunTilingFreedom},
   };
