@@ -129,6 +129,7 @@ Result<opsnn::Model> Target::Load(const char* fusion_override, bool plan_only) c
       return s.WithContext("--threads");
   }
   opsnn::ModelOptions options;
+  options.prepare_ahead = !plan_only;
   const std::string f = fusion_override ? fusion_override : fusion;
   if (!f.empty()) {
     options.fusion = f == "off"     ? opsnn::Fusion::kOff

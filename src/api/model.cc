@@ -292,7 +292,15 @@ Status Model::Run(const Feeds& feeds, std::vector<Tensor>* outputs) {
   return NoThrow([&]() -> Status {
     if (!outputs) return Errorf(Code::kNull, "Model::Run: outputs is null");
     if (impl_->buckets) {
-      OPSNN_ASSIGN_OR_RETURN(*outputs, Run(feeds));
+      OPSNN_RETURN_IF_ERROR(CheckApart(feeds, *outputs));
+      OPSNN_ASSIGN_OR_RETURN(std::vector<Tensor> cropped, Run(feeds));
+      outputs->resize(cropped.size());
+      for (size_t i = 0; i < cropped.size(); ++i) {
+        Tensor &own = (*outputs)[i], &result = cropped[i];
+        const bool fits = own.raw() && own.dtype() == result.dtype() && own.dims() == result.dims();
+        fits&& result.raw() ? static_cast<void>(std::memcpy(own.raw(), result.raw(), result.bytes()))
+                            : static_cast<void>(own = std::move(result));
+      }
       return OkStatus();
     }
     OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));

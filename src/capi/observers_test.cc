@@ -164,8 +164,10 @@ TEST_F(ObserverTest, FailuresOfTasksAreTold) {
   ASSERT_EQ(aclrtLaunchHostFunc(stream_, throws, nullptr), 0);
   EXPECT_NE(aclrtSynchronizeDevice(), 0);
   EXPECT_NE(std::string(aclGetRecentErrMsg()).find("host function"), std::string::npos);
-  EXPECT_EQ(aclrtSynchronizeDevice(), 0);  // told once
+  EXPECT_EQ(aclrtSynchronizeDevice(), 0);         // told once
+  EXPECT_NE(aclrtSynchronizeStream(stream_), 0);  // whoever owns the stream learns it too
   EXPECT_EQ(aclrtSynchronizeStream(stream_), 0);
+  aclGetRecentErrMsg();
 
   aclrtEvent before = nullptr, after = nullptr;
   ASSERT_EQ(aclrtCreateEvent(&before), 0);

@@ -75,7 +75,8 @@ class Builder {
     const bool in_place_ok = c.op->program || row_wise || c.in_place;
     const bool strides_ok =
         c.op->program || row_wise || c.op->layout == op::LayoutRule::kLogicalOnly || TakesAnyStrides(*c.op);
-    in_place_ = in_place_ok;
+    // Data movement in place is for its first operand only.
+    in_place_ = c.op->program || row_wise;
     const size_t steps = steps_.size(), temporaries = temporaries_;
     Status planned = PlanSteps(!strides_ok, !in_place_ok);
     // The operator does not take these views as they lie: give it contiguous copies.

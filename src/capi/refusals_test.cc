@@ -16,6 +16,7 @@
 #include "aclnnop/aclnn_mul.h"
 #include "aclnnop/aclnn_permute.h"
 #include "aclnnop/aclnn_relu.h"
+#include "aclnnop/aclnn_scatter.h"
 #include "aclnnop/aclnn_softmax.h"
 #include "capi/api_tester.h"
 
@@ -511,7 +512,31 @@ TEST_F(ApiTest, MovedTensorsMustNotOverlap) {
   EXPECT_TRUE(memory.GuardsIntact());
   EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
   aclDestroyIntArray(order);
-  aclDestroyTensor(y);
+  // One that may work in place on its first operand must not take another's memory.
+  GuardedTensor index(DType::kS64, {4, 4}), updates(DType::kF32, {4, 4}), self(DType::kF32, {4, 4});
+  index.Set({3, 2, 1, 0, 0, 1, 2, 3, 3, 2, 1, 0, 0, 1, 2, 3});
+  self.FillRandom(rng);
+  updates.FillRandom(rng);
+  const auto tensor = [&](const GuardedTensor& t, aclDataType type) {
+    return aclCreateTensor(dims, 2, type, nullptr, 0, ACL_FORMAT_ND, dims, 2, t.view().data);
+  };
+  aclTensor *base = tensor(self, ACL_FLOAT), *at_rows = tensor(index, ACL_INT64),
+            *src = tensor(updates, ACL_FLOAT);
+  ASSERT_EQ(aclnnScatterGetWorkspaceSize(base, 1, at_rows, src, 0, y, &workspace_size_, &executor_), 0)
+      << aclGetRecentErrMsg();
+  EXPECT_EQ(aclSetAclOpExecutorRepeatable(executor_), 0);
+  void* workspace = nullptr;
+  if (workspace_size_) {
+    ASSERT_EQ(aclrtMalloc(&workspace, workspace_size_, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+  }
+  EXPECT_EQ(aclSetOutputTensorAddr(executor_, 0, y, updates.view().data), 0);
+  ExpectRefused(aclnnScatter(workspace, workspace_size_, executor_, stream_), kInvalid,
+                {"aclnnScatter", "out", "memory of src"});
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
+  if (workspace) {
+    EXPECT_EQ(aclrtFree(workspace), 0);
+  }
+  for (aclTensor* t : {base, at_rows, src, y}) aclDestroyTensor(t);
 }
 
 // Tensors, scalars and arrays may be destroyed as soon as phase two has returned.

@@ -61,11 +61,11 @@ bool IsSymbol(std::string_view word) {
 
 Status InWordsOf(const OpsnnFunction& function, const op::OpDef* op, std::span<const std::string> operands,
                  size_t num_inputs, const Status& status) {
-  const auto inputs = operands.first(num_inputs), outputs = operands.subspan(num_inputs);
   const std::string api = std::string(function.api) + ": ";
   std::string text = status.message();
   if (text.rfind(api, 0) == 0) return status;
   if (op == nullptr || op->declaration == nullptr) return Status(status.code(), api + text);
+  const auto inputs = operands.first(num_inputs), outputs = operands.subspan(num_inputs);
   if (text.rfind(op->name + ": ", 0) == 0) text.erase(0, op->name.size() + 2);
   std::string said = api;
   std::string_view before;  // the word in front, with nothing but a space between

@@ -182,19 +182,16 @@ Status Prepared::PlanSteps(op::PackCache* packs) {
   }
   std::vector<Status> failed(count);
   const Stopwatch kernels;
-  // Steps do not depend on each other, and the first plan of a model packs all its weights here. Several at a
-  // time, since most take a few microseconds.
-  constexpr size_t kTogether = 8;
-  ParallelFor(static_cast<int64_t>((count + kTogether - 1) / kTogether), [&](int64_t piece, int) {
-    const size_t first = static_cast<size_t>(piece) * kTogether;
-    for (size_t i = first; i < std::min(count, first + kTogether); ++i) {
-      if (is_view[i]) continue;
-      auto kernel = PlanNode(graph_, graph_.nodes[i], packs);
-      failed[i] = kernel.status();
-      if (!kernel.ok()) continue;
-      steps_[i].kernel = *std::move(kernel);
-      steps_[i].bytes_moved = BytesMoved(graph_, graph_.nodes[i]);
-    }
+  // Steps do not depend on each other, and the first plan of a model packs all its weights here: one at a
+  // time, since packing takes as long as hundreds of other steps.
+  ParallelFor(static_cast<int64_t>(count), [&](int64_t step, int) {
+    const auto i = static_cast<size_t>(step);
+    if (is_view[i]) return;
+    auto kernel = PlanNode(graph_, graph_.nodes[i], packs);
+    failed[i] = kernel.status();
+    if (!kernel.ok()) return;
+    steps_[i].kernel = *std::move(kernel);
+    steps_[i].bytes_moved = BytesMoved(graph_, graph_.nodes[i]);
   });
   for (const Status& s : failed) OPSNN_RETURN_IF_ERROR(s);
   kernels_us_ = kernels.us();

@@ -44,7 +44,7 @@ std::optional<Session::Key> Session::LikelyKey() const {
   constexpr int64_t kMostElements = int64_t{1}
                                     << 26;  // planning for more than that waits until somebody asks
   Key key;
-  std::map<std::string_view, int64_t> named;
+  std::map<std::string, int64_t> named;
   for (ValueId v : imported_.inputs) {
     const Value& input = imported_.values[v];
     if (!input.desc.known_rank) return std::nullopt;
@@ -52,7 +52,7 @@ std::optional<Session::Key> Session::LikelyKey() const {
     for (int i = 0; i < dims.rank(); ++i) {
       if (dims[i] != kUnknownDim) continue;
       const int64_t size = i == 0 ? kBatch : dims.rank() == 4 && i >= 2 ? kPixels : kTokens;
-      const std::string_view name =
+      const std::string name =
           i < static_cast<int>(input.dim_names.size()) ? input.dim_names[static_cast<size_t>(i)] : "";
       dims[i] = name.empty() ? size : named.emplace(name, size).first->second;
     }

@@ -122,6 +122,16 @@ TEST(Session, ForgetsTheFormsLeastUsed) {
   EXPECT_LE(stats.bytes, o.cache_bytes);
 }
 
+// Open dims are guessed by their place, equal names alike: the first run of that size finds its form.
+TEST_F(Feeding, PlansAheadForTheLikelySize) {
+  session_->PrepareAhead();
+  ASSERT_TRUE(session_->Prepare({{"image", Dims{1, 3, 128}}}).ok());
+  EXPECT_EQ(session_->form_stats().hits, 1);
+  EXPECT_EQ(session_->form_stats().misses, 0);
+  ASSERT_TRUE(session_->Prepare({{"image", Dims{1, 3, 64}}}).ok());
+  EXPECT_EQ(session_->form_stats().misses, 1);
+}
+
 TEST_F(Feeding, MemoryLimitIsKept) {
   ASSERT_TRUE(SetKnob("memory_limit", "1000").ok());
   const std::string message = Error({{"image", Zeros({100, 3, 5})}});

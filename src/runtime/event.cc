@@ -23,7 +23,7 @@ void Event::Record(const std::shared_ptr<Stream>& stream) {
   task.payload = record;
   task.run = [](const void* payload) {
     auto* r = const_cast<EventRecord*>(static_cast<const EventRecord*>(payload));
-    if (!r->stream->Error().ok()) r->failed = true;
+    r->error = r->stream->Error();
     const int64_t now = Clock::now().time_since_epoch().count();
     r->nanoseconds.store(now ? now : 1, std::memory_order_release);
     return OkStatus();

@@ -17,7 +17,7 @@ struct EventRecord {
   std::shared_ptr<Capture> capture;  // that it was recorded in, if any
   std::atomic<uint64_t> ticket{0};
   std::atomic<int64_t> nanoseconds{0};       // steady clock, when the stream reached it; 0 before
-  std::atomic<bool> failed{false};           // a task before it had failed when it was reached
+  Status error;                              // of a task before it; set before nanoseconds
   mutable std::atomic<bool> dropped{false};  // its stream was told to give up before
 
   bool Done() const {
@@ -25,8 +25,10 @@ struct EventRecord {
            stream->Done(ticket.load(std::memory_order_acquire));
   }
   Stream::Wait Await(Deadline deadline, AtGates gates = AtGates::kWait) const;
-  // What had failed before it, as long as nobody has taken that from the stream.
-  Status Error() const { return failed ? stream->Error() : OkStatus(); }
+  // What had failed before it when it was reached, as long as nobody has taken that from the stream.
+  Status Error() const {
+    return nanoseconds.load(std::memory_order_acquire) == 0 || stream->Error().ok() ? OkStatus() : error;
+  }
 };
 
 class Event {

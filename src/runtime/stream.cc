@@ -216,7 +216,7 @@ void Stream::RunFront(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   running_ = false;
   ++completed_;
-  if (!status.ok() && error_.ok()) error_ = status;
+  if (!status.ok() && error_.ok()) error_ = status, error_told_ = false;
   if (stop_on_failure_ && !error_.ok()) {
     queue_.clear();
     completed_ = pushed_;
@@ -261,6 +261,12 @@ Status Stream::TakeError() {
   std::lock_guard lock(mutex_);
   if (stop_on_failure_) return error_;
   return std::exchange(error_, OkStatus());
+}
+
+Status Stream::TellError() {
+  std::lock_guard lock(mutex_);
+  if (stopped_) return OkStatus();  // destroyed, and only held by its worker for a while
+  return error_.ok() || std::exchange(error_told_, true) ? OkStatus() : error_;
 }
 
 Status Stream::Error() const {
@@ -393,10 +399,10 @@ Stream::Wait DrainAllStreams(int device, Deadline deadline, AtGates gates) {
   return all;
 }
 
-Status TakeErrors(int device) {
+Status TellErrors(int device) {
   Status first;
   for (const auto& s : StreamsOf(device)) {
-    const Status one = s->TakeError();
+    const Status one = s->TellError();
     if (first.ok()) first = one;
   }
   return first;

@@ -96,6 +96,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Status TakeError();
   // The same without forgetting.
   Status Error() const;
+  // The same once per failure, for those who wait for many streams: the stream's own synchronisation tells it
+  // too.
+  Status TellError();
   // Drops tasks that have not started.
   void Abort();
   // The capture that this stream records into, or null. Setting it fails when another one is under way; null
@@ -147,6 +150,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool worker_alive_ = false, nudged_ = false, stopped_ = false;
   bool stop_on_failure_ = false;
   Status error_;
+  bool error_told_ = false;
 };
 
 // Tells the checker what a task is going to touch: now, or where the stream captures when it runs.
@@ -161,8 +165,8 @@ bool AbortAllStreams(int device, Deadline deadline = std::nullopt);
 // from draining the first one that it could not drain, else kDone.
 Stream::Wait DrainAllStreams(int device, Deadline deadline = std::nullopt, AtGates gates = AtGates::kWait);
 
-// The first failure of a task on any live stream of a device; all of them are forgotten.
-Status TakeErrors(int device);
+// The first failure of a task on any live stream of a device that was not told here before.
+Status TellErrors(int device);
 
 }  // namespace opsnn::runtime
 

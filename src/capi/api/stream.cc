@@ -196,7 +196,7 @@ OPSNN_ACL_API aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
       break;
   }
   if (Checks(runtime::kCheckSync)) runtime::NoteAllDone();
-  return Fail("aclrtSynchronizeDeviceWithTimeout", runtime::TakeErrors(context->device));
+  return Fail("aclrtSynchronizeDeviceWithTimeout", runtime::TellErrors(context->device));
 }
 OPSNN_ACL_API aclError aclrtSynchronizeDevice() { return aclrtSynchronizeDeviceWithTimeout(-1); }
 

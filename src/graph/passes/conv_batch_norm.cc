@@ -67,7 +67,7 @@ Status ConvBatchNorm(Graph& g, PassContext& c) {
     inputs.insert(inputs.end(), norm.inputs.begin() + 1, norm.inputs.end());
     if (first.inputs.size() > 2 && first.inputs[2] != kNoValue) inputs.push_back(first.inputs[2]);
     op::Attrs attrs = first.attrs.get();
-    attrs.Erase("im2col");  // asks for a variant that gathers no statistics
+    attrs.Erase("im2col");  // not an attribute of the operator
     for (const char* name : {"epsilon", "momentum"})
       if (norm.attrs.Has(name)) attrs.Set(name, norm.attrs.get().all().at(name));
     r.Replace(n, Known().ConvBatchNormTraining, std::move(inputs), std::move(attrs), {conv, n});

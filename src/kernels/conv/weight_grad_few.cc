@@ -177,7 +177,7 @@ void FewRun::Store(int64_t first, int64_t lanes, int64_t ky, bool add, const flo
 bool FitsFewChannels(const ConvShape& s) {
   constexpr int64_t kFewChannels = 4;
   return s.flat() && s.groups == 1 && s.c <= kFewChannels && s.kw > 1 &&
-         s.n * s.c * s.oc * s.kh * s.oh * s.ow * s.h * s.w > 0;
+         std::min({s.n, s.c, s.oc, s.kh, s.oh, s.ow, s.h, s.w}) > 0;
 }
 
 void PlanFewChannels(WeightGradPlan* p) {

@@ -352,7 +352,10 @@ Grid MakeGrid(const Job& job, int64_t batch) {
   Grid g;
   g.rows = p.m, g.cols = p.n;
   const int64_t rows = job.path == Path::kDirect ? std::max(DirectRows(p), kMinDirectRows) : p.blocking.mc;
-  const int64_t least_m = CeilDiv(p.m, rows), least_n = p.c ? 1 : CeilDiv(p.n, kMaxScratchCols);
+  // Sums of several spans are kept apart (PlaceSums): tiles are then cut so that these stay in L2.
+  constexpr int64_t kMaxSpanCols = 4096;
+  const int64_t widest = !p.c ? kMaxScratchCols : p.k > kSumSpan ? kMaxSpanCols : p.n;
+  const int64_t least_m = CeilDiv(p.m, rows), least_n = CeilDiv(p.n, widest);
   g.nm = least_m, g.nn = least_n;
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
   const int64_t threads = work * batch < kThreadedWork ? 1 : ThreadsAvailable();

@@ -18,8 +18,8 @@ inline int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 inline int64_t KStep(int64_t k, int64_t kc) { return k <= kc ? k : RoundUp(CeilDiv(k, CeilDiv(k, kc)), 16); }
 
 // A sum over k is cut into spans of this length, which are added in order: one long chain of equal terms
-// would round in the same direction thousands of times. The cut depends on k alone, so that every path and
-// every split of the rows gives the same bits.
+// would round in the same direction thousands of times. The cut depends on k alone, so that every split of
+// the rows, and every path but dots (GemvDots: sums by lanes), gives the same bits.
 inline constexpr int64_t kSumSpan = 2048;
 // The depth of the K block that begins at k0: spans are cut into equal parts of at most about kc.
 inline int64_t KDepth(int64_t k, int64_t k0, int64_t kc) {
