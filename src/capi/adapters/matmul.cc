@@ -52,6 +52,16 @@ Status AddScaled(const Operand& c, double alpha, double beta, OpCall* out) {
   return OkStatus();
 }
 
+Status BindProduct(const Call& call, const Operand& a, const Factor& b, const Operand& y, OpCall* out) {
+  OPSNN_RETURN_IF_ERROR(BindProduct(call, a, b.matrix, y, out));
+  if (!b.strips.given()) return OkStatus();
+  out->op = op::FindOperator("MatMulNz");
+  out->attrs.Set("columns", b.matrix.desc.dims.back());
+  out->attrs.Set("transB", int64_t{b.transposed});
+  out->inputs[1] = b.strips;
+  return OkStatus();
+}
+
 Status RequireBroadcast(const Call& call, const Operand& c, const Dims& dims) {
   const auto both = BroadcastDims(c.desc.dims, dims);
   if (both.ok() && *both == dims) return OkStatus();
@@ -65,14 +75,15 @@ Status BindAddedProduct(const Call& call, const char* left, const char* right, i
   OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
   const Operand c = Arg(call, {"selfRef", "self"}), y = Arg(call, {"out", "selfRef"});
   const Operand a = Arg(call, left);
-  OPSNN_ASSIGN_OR_RETURN(const Operand b, MatrixArg(call, right, out));
+  OPSNN_ASSIGN_OR_RETURN(const Factor factor, FactorArg(call, a, right, out));
+  const Operand& b = factor.matrix;
   for (const Operand* o : {&a, &b}) OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, rank, rank));
   if (rank == 3 && a.desc.dims[0] != b.desc.dims[0]) {
     return InvalidArgument("%s: %s has shape %s; allowed: %lld matrices, as %s has", call.function().api,
                            right, ToString(b.desc.dims).c_str(), ll{a.desc.dims[0]}, left);
   }
   out->op = op::FindOperator("MatMul");
-  OPSNN_RETURN_IF_ERROR(BindProduct(call, a, b, y, out));
+  OPSNN_RETURN_IF_ERROR(BindProduct(call, a, factor, y, out));
   Dims dims = a.desc.dims;
   dims[rank - 1] = b.desc.dims[rank - 1];
   OPSNN_RETURN_IF_ERROR(RequireShape(call, y, dims, "the shape of the product"));
@@ -87,12 +98,12 @@ Status BindAddedProduct(const Call& call, const char* left, const char* right, i
 Status Adapt_Matmul(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireCubeMathType(call, 4));
   const Operand a = Arg(call, "self");
-  OPSNN_ASSIGN_OR_RETURN(const Operand b, MatrixArg(call, "mat2", &out));
+  OPSNN_ASSIGN_OR_RETURN(const Factor b, FactorArg(call, a, "mat2", &out));
   const std::string_view api = call.function().api;
   const int lowest = api == "aclnnMm" || api == "aclnnMatmulWeightNz"                 ? 2
                      : api == "aclnnBatchMatMul" || api == "aclnnBatchMatMulWeightNz" ? 3
                                                                                       : 1;
-  for (const Operand* o : {&a, &b}) {
+  for (const Operand* o : {&a, &b.matrix}) {
     OPSNN_RETURN_IF_ERROR(RequireRank(call, *o, lowest, lowest > 1 ? lowest : 6));
   }
   return BindProduct(call, a, b, Arg(call, "out"), &out);

@@ -182,6 +182,20 @@ TEST_F(MatmulTiles, Products) {
   aclDestroyTensor(bad);
 }
 
+TEST_F(MatmulTiles, ProductsOfF32) {
+  for (int round = 0; round < 18; ++round) {
+    const int64_t m = rng_.Int(1, 20), k = rng_.Int(1, 50), n = rng_.Int(1, 50);
+    RandomTensor a(DType::kF32, {m, k}, rng_, round % 4 == 1, 2);
+    const Values b = Integers(k * n, 2);
+    const Tiled w(DType::kF32, {k, n}, b, round % 3 == 1, rng_);
+    ApiTensor y(DType::kF32, {m, n}, &rng_, round % 4 == 3);
+    ASSERT_EQ(CALL(aclnnMatmulWeightNz, a, w, y, 1), 0) << aclGetRecentErrMsg();
+    const Values want = Product(a.values(), b, 1, m, k, n);
+    EXPECT_EQ(Compare(y.Get(), want, SumTolerances(want, k, 4, DType::kF32)), "") << m << n << k;
+    ExpectGuards({&a, &y});
+  }
+}
+
 TEST_F(MatmulTiles, BatchedProducts) {
   for (int round = 0; round < 18; ++round) {
     const DType t = kFloats[1 + round % 2];

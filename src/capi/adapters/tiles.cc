@@ -1,6 +1,7 @@
 #include "capi/adapters/tiles.h"
 
 #include "acl/acl_base.h"
+#include "op/pointwise.h"
 
 namespace opsnn::capi {
 namespace {
@@ -101,6 +102,31 @@ Result<Operand> MatrixArg(const Call& call, const char* param, OpCall* out) {
   OPSNN_ASSIGN_OR_RETURN(const Tiles t, TilesOf(call, param));
   const Operand matrix = Unpacked(t, out);
   return t.exchanged ? SwappedLast(matrix) : matrix;
+}
+
+Result<Factor> FactorArg(const Call& call, const Operand& left, const char* param, OpCall* out) {
+  Factor f;
+  if (IsTiled(call, param)) {
+    OPSNN_ASSIGN_OR_RETURN(const Tiles t, TilesOf(call, param));
+    const DType type = t.stored.desc.dtype;
+    const bool floats = type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+    if (floats && left.desc.dims.rank() >= 2 && op::PromoteTypes(left.desc.dtype, type) == type &&
+        t.columns0 * static_cast<int64_t>(SizeOf(type)) == kTileBytes) {
+      f.strips = RowsOfTiles(t, t.block / t.columns0);
+      // [.., rows, columns of blocks, ..], the other way round
+      const int rank = f.strips.desc.dims.rank();
+      std::vector<int> order;
+      for (int i = 0; i < rank; ++i) order.push_back(i);
+      std::swap(order[static_cast<size_t>(rank - 3)], order[static_cast<size_t>(rank - 2)]);
+      f.strips = Permuted(f.strips, order);
+      f.matrix = t.stored;
+      f.matrix.desc.dims = LogicalDims(call, param), f.matrix.desc.strides = Dims();
+      f.transposed = t.exchanged;
+      return f;
+    }
+  }
+  OPSNN_ASSIGN_OR_RETURN(f.matrix, MatrixArg(call, param, out));
+  return f;
 }
 
 // Between row-major and blocks, either way.

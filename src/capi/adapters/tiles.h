@@ -14,6 +14,14 @@ constexpr int64_t kTileRows = 16, kTileBytes = 32;
 // that is filled from the blocks before.
 Result<Operand> MatrixArg(const Call& call, const char* param, OpCall* out);
 
+// The right factor of a product, for MatMulNz where it can read the blocks as they are, else for MatMul.
+struct Factor {
+  Operand matrix;  // with its logical dims; without blocks, as it is
+  Operand strips;  // given for MatMulNz: [.., columns of blocks, rows, columns of a block]
+  bool transposed = false;
+};
+Result<Factor> FactorArg(const Call& call, const Operand& left, const char* param, OpCall* out);
+
 // Stores a row-major matrix, or a batch of them, in a parameter of either layout.
 Status StoreMatrix(const Call& call, Operand plain, const char* param, OpCall* out);
 // Integers of 4 bits, eight in each s32 along the last dim, the first in the lowest bits, as a temporary of

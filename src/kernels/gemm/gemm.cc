@@ -107,6 +107,16 @@ bool SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
     g.b = job.packed + k0 * job.packed_width + first * g.depth;
     return true;
   }
+  if (p.nz_b) {
+    float* panels = ThreadScratch(Scratch::kB, RoundUp(cols, nr) * g.depth);
+    if (!panels) return false;
+    for (int64_t j = 0; j < cols; j += nr) {
+      PackNzPanel(*p.nz_b, p.k, p.n, {t.batch, first + j, std::min(nr, cols - j), k0, g.depth, nr},
+                  panels + j * g.depth);
+    }
+    g.b = panels;
+    return true;
+  }
   const PackSource b = Columns(p.b, t.batch).At(first, k0);
   if (job.path != Path::kPanel && cols % (nr / 2) == 0) {
     g.b = static_cast<const float*>(b.data);
@@ -147,6 +157,17 @@ int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
   return cols;
 }
 
+// The lines of strips in which a block of a panel lies.
+Lines NzLines(const Params& p, const PanelPiece& t) {
+  constexpr int64_t kBytes = 32;  // of a strip's row
+  const NzOperand& b = *p.nz_b;
+  const int64_t rows = b.transposed ? t.width : t.depth, cols = b.transposed ? t.depth : t.width;
+  const int64_t stored = b.transposed ? p.n : p.k;
+  const char* first =
+      b.transposed ? NzAt(b, t.which, stored, t.col, t.k0) : NzAt(b, t.which, stored, t.k0, t.col);
+  return Lines(first, RoundUp(stored, 16) * kBytes, CeilDiv(cols, NzStrip(b.dtype)), rows * kBytes);
+}
+
 // The lines of B that will be packed after columns [col, col + cols) of the K block at k0.
 Lines NextLines(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, int64_t depth) {
   const Params& p = *job.p;
@@ -154,6 +175,8 @@ Lines NextLines(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t 
   int64_t next = col + cols;
   if (next >= t.cols) next = 0, k0 += depth;
   if (k0 >= p.k) return {};
+  if (p.nz_b)
+    return NzLines(p, {t.batch, t.col + next, std::min(t.cols - next, cols), k0, std::min(depth, p.k - k0)});
   const PackSource b = Columns(p.b, t.batch).At(t.col + next, k0);
   const int64_t size = static_cast<int64_t>(SizeOf(p.b.dtype)), width = std::min(t.cols - next, cols);
   if (b.i_stride == 1) return Lines(b.data, b.k_stride * size, std::min(depth, p.k - k0), width * size);
@@ -410,12 +433,15 @@ void RunAhead(Job& job) {
 
 bool CanGemv(const Params& p) {
   if (p.packed_b || p.k == 0) return false;
-  if (p.m <= kMaxGemvRows) return p.b.row_stride == 1 || p.b.col_stride == 1;
-  const bool f32 = p.a.dtype == DType::kF32 && p.b.dtype == DType::kF32;
+  if (p.m <= kMaxGemvRows) return p.nz_b || p.b.row_stride == 1 || p.b.col_stride == 1;
+  const DType b = p.nz_b ? p.nz_b->dtype : p.b.dtype;
+  const bool f32 = p.a.dtype == DType::kF32 && b == DType::kF32;
   return f32 && p.n <= kMaxGemvRows && p.a.col_stride == 1;
 }
 
-bool CanDirect(const Params& p) { return !p.packed_b && p.b.dtype == DType::kF32 && p.b.col_stride == 1; }
+bool CanDirect(const Params& p) {
+  return !p.packed_b && !p.nz_b && p.b.dtype == DType::kF32 && p.b.col_stride == 1;
+}
 
 // In place, a tile of rows must leave room for B in the core's own caches; and the rows of A that a tile
 // reads side by side must not fall into the same few sets of L1 (strides of a multiple of half its 4 KiB

@@ -15,6 +15,7 @@
 //            no second pass over B and no barrier between threads; with few rows its cost shows, which
 //            is what constant weights (kPacked) save;
 //   kPacked  the same with a constant B whose panels were packed ahead of time (PackedB).
+// A B in FRACTAL_NZ takes kGemv and kPanel, which read its strips as they lie and sum up in the same order.
 // kDirect and kPacked use wide tiles (wide.cc) where the tier has them and B is small.
 #ifndef OPSNN_KERNELS_GEMM_GEMM_H_
 #define OPSNN_KERNELS_GEMM_GEMM_H_
@@ -22,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/buffer.h"
 #include "base/dtype.h"
@@ -89,6 +91,7 @@ struct Params {
   int64_t m = 0, n = 0, k = 0, batch = 1;
   Operand a, b;
   const PackedB* packed_b = nullptr;  // instead of b; matrix i of its batch, or its only one, for batch i
+  std::optional<NzOperand> nz_b;      // instead of b: f32, f16 or bf16
   float* c = nullptr;                 // unit column stride; null: the epilogue has a program that stores
   int64_t c_row_stride = 0, c_batch_stride = 0;
   vector::Epilogue epilogue;  // its program may read and write c in place

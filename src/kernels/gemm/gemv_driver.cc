@@ -66,16 +66,46 @@ void RowsBySpans(const Params& p, int64_t batch, int64_t col, GemvArgs& g) {
   }
 }
 
+// The same on strips, whose columns lie one behind the other.
+void StripsBySpans(const Params& p, int64_t batch, int64_t col, GemvArgs& g) {
+  const float* const a = g.a;
+  g.ldb = RoundUp(p.k, 16) * NzStrip(p.nz_b->dtype);
+  for (int64_t k0 = 0; k0 < p.k; k0 += kSumSpan) {
+    g.depth = std::min(kSumSpan, p.k - k0);
+    g.a = a + k0, g.b = NzAt(*p.nz_b, batch, p.k, k0, col);
+    GemvStrips(g, k0 > 0);
+  }
+}
+
+// Dots with columns that are brought together from strips, as many at a time as stay in L2.
+void StripDots(const Params& p, int64_t batch, int64_t col, GemvArgs& g) {
+  constexpr int64_t kBytes = 512 * 1024, kMostColumns = 64, kGroup = 8;
+  const NzOperand& b = *p.nz_b;
+  const int64_t size = static_cast<int64_t>(SizeOf(b.dtype)), cols = g.cols;
+  g.ldb = RoundUp(p.k, 32) + 32;  // an odd number of lines where k is a power of two: not all in a few sets
+  const int64_t fit = std::clamp(kBytes / (g.ldb * size) / kGroup * kGroup, kGroup, kMostColumns);
+  float* rows = ThreadScratch(Scratch::kB, fit * g.ldb);
+  if (!rows) return;
+  g.b = rows;
+  for (int64_t j = 0; j < cols; j += fit, g.c += fit) {
+    g.cols = std::min(fit, cols - j);
+    UnpackNzColumns(b, p.k, p.n, {batch, col + j, g.cols}, rows, g.ldb);
+    GemvDots(g, 1);
+  }
+}
+
 void FewRows(const Params& p, int64_t batch, int64_t col, int64_t cols) {
   const ChunkC c = PlaceC(p, batch, 0, col, p.m, cols);
   GemvArgs g;
   g.rows = p.m, g.cols = cols, g.depth = p.k;
   if (!c.data || !SetRows(p, batch, g)) return;
-  g.b_dtype = p.b.dtype;
+  g.b_dtype = p.nz_b ? p.nz_b->dtype : p.b.dtype;
   g.c = c.data, g.ldc = c.ld;
   // A single column of unit row stride is one long dot.
   const bool dots = p.b.col_stride != 1 || (p.n == 1 && p.b.row_stride == 1);
-  if (dots) {
+  if (p.nz_b) {
+    p.nz_b->transposed ? StripDots(p, batch, col, g) : StripsBySpans(p, batch, col, g);
+  } else if (dots) {
     g.b = At(p.b, batch, 0, col), g.ldb = p.b.col_stride;
     GemvDots(g, 1);
   } else {
@@ -90,7 +120,15 @@ void FewColumns(const Params& p, int64_t batch, int64_t row, int64_t rows) {
   const ChunkC c = PlaceC(p, batch, row, 0, rows, p.n);
   float* columns = ThreadScratch(Scratch::kB, p.n * p.k);
   if (!c.data || !columns) return;
-  PackPanel({At(p.b, batch, 0, 0), DType::kF32, p.b.row_stride, p.b.col_stride}, p.k, p.n, columns, p.k);
+  if (p.nz_b && p.nz_b->transposed) {
+    UnpackNzColumns(*p.nz_b, p.k, p.n, {batch, 0, p.n}, columns, p.k);
+  } else if (p.nz_b) {  // one strip
+    static_assert(kMaxGemvRows <= 8);
+    PackPanel({NzAt(*p.nz_b, batch, p.k, 0, 0), DType::kF32, NzStrip(DType::kF32), 1}, p.k, p.n, columns,
+              p.k);
+  } else {
+    PackPanel({At(p.b, batch, 0, 0), DType::kF32, p.b.row_stride, p.b.col_stride}, p.k, p.n, columns, p.k);
+  }
   GemvArgs g;
   g.rows = p.n, g.cols = rows, g.depth = p.k;
   g.a = columns, g.lda = p.k;

@@ -144,6 +144,18 @@ PackSource Columns(const Operand& b, int64_t batch);
 // dst[k * ld + i] = source(i, k) for i < width, k < depth; zero for width <= i < ld.
 void PackPanel(const PackSource& source, int64_t width, int64_t depth, float* dst, int64_t ld);
 
+// One block of a panel of matrix `which`: rows [k0, k0 + depth) of columns [col, col + width), zero up to nr.
+struct PanelPiece {
+  int64_t which = 0, col = 0, width = 0, k0 = 0, depth = 0, nr = 0;
+};
+// Where element (row, col) of the stored matrix lies in matrix `which`.
+const char* NzAt(const NzOperand& b, int64_t which, int64_t stored_rows, int64_t row, int64_t col);
+void PackNzPanel(const NzOperand& b, int64_t k, int64_t n, const PanelPiece& t, float* dst);
+// `width` columns of `depth` rows of a strip, widened: dst[r * ld + i]. The width is a multiple of 8.
+void PackStrip(DType dtype, const void* src, int64_t width, int64_t depth, float* dst, int64_t ld);
+// The columns of t of a transposed B, all k of each, as rows of their own dtype that are `ld` elements apart.
+void UnpackNzColumns(const NzOperand& b, int64_t k, int64_t n, const PanelPiece& t, void* dst, int64_t ld);
+
 // x = act(x + bias) over a block of C in place; null bias: none.
 void FinishRows(float* c, int64_t ldc, int64_t rows, int64_t cols, const float* bias, vector::RegAct act,
                 const float act_imm[2]);
@@ -163,6 +175,9 @@ struct GemvArgs {
 void GemvRows(const GemvArgs& args);
 // The same with b[j * ldb + k], unit stride along k; result (r, j) at c[r * ldc + j * c_col_stride].
 void GemvDots(const GemvArgs& args, int64_t c_col_stride);
+// GemvRows on strips: g.b is the first of them, g.ldb what lies between the starts of two. Sums are added to
+// C where `adds`.
+void GemvStrips(const GemvArgs& args, bool adds);
 
 void RunGemv(const Params& p);
 

@@ -76,6 +76,48 @@ TEST_P(NzTest, GivesThePanelsOfRows) {
   }
 }
 
+TEST_P(NzTest, GivesTheProductsOfRows) {
+  Rng rng;
+  for (auto _ : FuzzFor(300)) {
+    const DType t = std::array{DType::kF32, DType::kF16, DType::kBF16}[static_cast<size_t>(rng.Int(0, 2))];
+    const int64_t k = rng.Chance(0.1) ? rng.Int(2000, 4500) : rng.Size(150, true);
+    const int64_t m = rng.Chance(0.5) ? rng.Int(1, 9) : rng.Size(50), n = rng.Size(100),
+                  batch = rng.Int(1, 3);
+    const bool transposed = rng.Chance(0.5);
+    const Weights w(t, transposed, k, n, batch, rng);
+    const int64_t ld = transposed ? k : n + 1;  // one column is no contiguous vector, which would be a dot
+    std::vector<uint8_t> rows(static_cast<size_t>(batch * (transposed ? n : k) * ld) * SizeOf(t));
+    for (int64_t i = 0; i < batch * (transposed ? n : k); ++i) {
+      const size_t bytes = static_cast<size_t>(transposed ? k : n) * SizeOf(t);
+      if (bytes > 0)
+        memcpy(&rows[static_cast<size_t>(i * ld) * SizeOf(t)], &w.plain[static_cast<size_t>(i) * bytes],
+               bytes);
+    }
+    std::vector<float> a(static_cast<size_t>(batch * m * k)), bias(static_cast<size_t>(n));
+    for (float& x : a) x = static_cast<float>(rng.Real(-1, 1));
+    for (float& x : bias) x = static_cast<float>(rng.Real(-1, 1));
+    Params p;
+    p.m = m, p.n = n, p.k = k, p.batch = batch;
+    p.a = {a.data(), DType::kF32, k, 1, m * k};
+    if (rng.Chance(0.5)) p.blocking.kc = 16 * rng.Int(1, 20);
+    if (rng.Chance(0.5)) p.epilogue.bias = bias.data();
+    std::vector<float> results[2];
+    for (int i = 0; i < 2; ++i) {
+      results[i].assign(static_cast<size_t>(batch * m * n), -1.0f);
+      p.c = results[i].data(), p.c_row_stride = n, p.c_batch_stride = m * n;
+      if (i == 0) {
+        p.b = {rows.data(), t, transposed ? 1 : ld, transposed ? ld : 1, (transposed ? n : k) * ld};
+      } else {
+        p.b = {}, p.nz_b = w.as_nz;
+      }
+      gemm::Run(p);
+    }
+    ASSERT_EQ(0, memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(float)))
+        << m << " x " << n << " x " << k << " " << opsnn::Name(t) << (transposed ? " T " : " ")
+        << Name(ChoosePath(p));
+  }
+}
+
 TEST_P(NzTest, GivesTheProductsOfIntegers) {
   Rng rng;
   for (auto _ : FuzzFor(150)) {

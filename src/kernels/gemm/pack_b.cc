@@ -20,11 +20,7 @@ std::shared_ptr<PackedB> MakePackedB(int64_t k, int64_t n, int64_t batch, const 
   return packed->data ? packed : nullptr;
 }
 
-// One block of a panel: rows [k0, k0 + depth) of columns [col, col + width), zero up to nr.
-struct PanelBlock {
-  int64_t which = 0, col = 0, width = 0, k0 = 0, depth = 0, nr = 0;
-};
-using PackBlockFn = FunctionRef<void(const PanelBlock&, float*)>;
+using PackBlockFn = FunctionRef<void(const PanelPiece&, float*)>;
 
 // Block (k0, depth) of panel j lies at k0 * padded + j * nr * depth.
 std::shared_ptr<const PackedB> PackAll(std::shared_ptr<PackedB> packed, PackBlockFn pack) {
@@ -33,7 +29,7 @@ std::shared_ptr<const PackedB> PackAll(std::shared_ptr<PackedB> packed, PackBloc
   const int64_t padded = RoundUp(n, nr), panels = padded / nr;
   const vector::ScratchCheck scratch;
   ForEach(packed->batch * panels, packed->batch * k * padded * 16, [&](int64_t i) {
-    PanelBlock b;
+    PanelPiece b;
     b.which = i / panels, b.col = i % panels * nr, b.width = std::min(nr, n - b.col), b.nr = nr;
     float* dst = packed->data.as<float>() + b.which * k * padded;
     for (; b.k0 < k; b.k0 += b.depth) {
@@ -44,17 +40,17 @@ std::shared_ptr<const PackedB> PackAll(std::shared_ptr<PackedB> packed, PackBloc
   return scratch.Check("packing").ok() ? packed : nullptr;
 }
 
-const char* NzMatrix(const NzOperand& b, int64_t which) {
-  return static_cast<const char*>(b.data) + which * b.batch_stride * static_cast<int64_t>(SizeOf(b.dtype));
-}
-
 // The strips of columns that the panel meets, side by side.
-void PackNzRows(const NzOperand& b, int64_t k, const PanelBlock& t, float* dst) {
-  const int64_t size = static_cast<int64_t>(SizeOf(b.dtype)), c0 = NzStrip(b.dtype), rows = RoundUp(k, 16);
+void PackNzRows(const NzOperand& b, int64_t k, const PanelPiece& t, float* dst) {
+  const int64_t size = static_cast<int64_t>(SizeOf(b.dtype)), c0 = NzStrip(b.dtype);
   for (int64_t i = 0; i < t.nr; i += c0 - (t.col + i) % c0) {
     const int64_t first = (t.col + i) % c0, room = std::min(c0 - first, t.nr - i);
     const int64_t width = std::clamp<int64_t>(t.width - i, 0, room);
-    const char* src = NzMatrix(b, t.which) + (((t.col + i) / c0 * rows + t.k0) * c0 + first) * size;
+    const char* src = NzAt(b, t.which, k, t.k0, t.col + i);
+    if (width == room && first % 8 == 0 && width % 8 == 0) {
+      PackStrip(b.dtype, src, width, t.depth, dst + i, t.nr);
+      continue;
+    }
     for (int64_t r = 0; r < t.depth; ++r, src += c0 * size) {
       float* row = dst + r * t.nr + i;
       if (width == 0) {
@@ -70,12 +66,22 @@ void PackNzRows(const NzOperand& b, int64_t k, const PanelBlock& t, float* dst) 
 }
 
 // Strips of the transposed matrix are pieces of k.
-void PackNzColumns(const NzOperand& b, int64_t n, const PanelBlock& t, float* dst) {
-  const int64_t size = static_cast<int64_t>(SizeOf(b.dtype)), c0 = NzStrip(b.dtype), rows = RoundUp(n, 16);
+void PackNzColumns(const NzOperand& b, int64_t n, const PanelPiece& t, float* dst) {
+  // Columns side by side, kDepth of each: what PackPanel transposes by whole vectors.
+  constexpr int64_t kDepth = 16, kMostColumns = 64;
+  float block[kDepth * kMostColumns];
+  const int64_t c0 = NzStrip(b.dtype);
   for (int64_t k = 0; k < t.depth;) {
-    const int64_t at = t.k0 + k, depth = std::min(c0 - at % c0, t.depth - k);
-    const char* src = NzMatrix(b, t.which) + ((at / c0 * rows + t.col) * c0 + at % c0) * size;
-    PackPanel({src, b.dtype, c0, 1}, t.width, depth, dst + k * t.nr, t.nr);
+    const int64_t at = t.k0 + k;
+    if (at % c0 == 0 && t.depth - k >= kDepth && t.width <= kMostColumns) {
+      for (int64_t i = 0; i < kDepth; i += c0)
+        PackStrip(b.dtype, NzAt(b, t.which, n, t.col, at + i), c0, t.width, block + i, kDepth);
+      PackPanel({block, DType::kF32, kDepth, 1}, t.width, kDepth, dst + k * t.nr, t.nr);
+      k += kDepth;
+      continue;
+    }
+    const int64_t depth = std::min(c0 - at % c0, t.depth - k);
+    PackPanel({NzAt(b, t.which, n, t.col, at), b.dtype, c0, 1}, t.width, depth, dst + k * t.nr, t.nr);
     k += depth;
   }
 }
@@ -87,18 +93,40 @@ int64_t NzElements(int64_t rows, int64_t cols, DType dtype) {
   return RoundUp(cols, NzStrip(dtype)) * RoundUp(rows, 16);
 }
 
+const char* NzAt(const NzOperand& b, int64_t which, int64_t stored_rows, int64_t row, int64_t col) {
+  const int64_t c0 = NzStrip(b.dtype);
+  const int64_t element =
+      which * b.batch_stride + (col / c0 * RoundUp(stored_rows, 16) + row) * c0 + col % c0;
+  return static_cast<const char*>(b.data) + element * static_cast<int64_t>(SizeOf(b.dtype));
+}
+
+void PackNzPanel(const NzOperand& b, int64_t k, int64_t n, const PanelPiece& t, float* dst) {
+  b.transposed ? PackNzColumns(b, n, t, dst) : PackNzRows(b, k, t, dst);
+}
+
+void UnpackNzColumns(const NzOperand& b, int64_t k, int64_t n, const PanelPiece& t, void* dst, int64_t ld) {
+  constexpr int64_t kBytes = 32;
+  const int64_t size = static_cast<int64_t>(SizeOf(b.dtype)), c0 = NzStrip(b.dtype), whole = k / c0 * c0;
+  for (int64_t at = 0; at < k; at += c0) {
+    const char* src = NzAt(b, t.which, n, t.col, at);
+    char* to = static_cast<char*>(dst) + at * size;
+    for (int64_t i = 0; i < t.width; ++i, src += kBytes, to += ld * size) {
+      at < whole ? memcpy(to, src, kBytes) : memcpy(to, src, static_cast<size_t>((k - at) * size));
+    }
+  }
+}
+
 std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int64_t batch,
                                      const Blocking& blocking) {
-  return PackAll(MakePackedB(k, n, batch, blocking), [&](const PanelBlock& t, float* dst) {
+  return PackAll(MakePackedB(k, n, batch, blocking), [&](const PanelPiece& t, float* dst) {
     PackPanel(Columns(b, t.which).At(t.col, t.k0), t.width, t.depth, dst, t.nr);
   });
 }
 
 std::shared_ptr<const PackedB> PackNzB(const NzOperand& b, int64_t k, int64_t n, int64_t batch,
                                        const Blocking& blocking) {
-  return PackAll(MakePackedB(k, n, batch, blocking), [&](const PanelBlock& t, float* dst) {
-    b.transposed ? PackNzColumns(b, n, t, dst) : PackNzRows(b, k, t, dst);
-  });
+  return PackAll(MakePackedB(k, n, batch, blocking),
+                 [&](const PanelPiece& t, float* dst) { PackNzPanel(b, k, n, t, dst); });
 }
 
 }  // namespace opsnn::gemm

@@ -160,13 +160,22 @@ void F32Product::PlanPackedB(const ProductCall& call) {
   if (!call.context->packs || !b.constant || nest_.lead.rank() > 2 || !gemm::PackingPays(params_)) return;
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
   const int64_t batch = params_.b.batch_stride == 0 ? 1 : params_.batch;
-  const std::string key = StrFormat(
-      "gemm %s nr%d kc%lld rs%lld cs%lld bs%lld n%lld k%lld b%lld", isa::Name(isa::ActiveTier()), tile.nr,
-      static_cast<long long>(params_.blocking.kc), static_cast<long long>(params_.b.row_stride),
-      static_cast<long long>(params_.b.col_stride), static_cast<long long>(params_.b.batch_stride),
-      static_cast<long long>(params_.n), static_cast<long long>(params_.k), static_cast<long long>(batch));
+  const std::string key =
+      StrFormat("gemm%s %s nr%d kc%lld rs%lld cs%lld bs%lld n%lld k%lld b%lld",
+                !params_.nz_b              ? ""
+                : params_.nz_b->transposed ? " nzt"
+                                           : " nz",
+                isa::Name(isa::ActiveTier()), tile.nr, static_cast<long long>(params_.blocking.kc),
+                static_cast<long long>(params_.b.row_stride), static_cast<long long>(params_.b.col_stride),
+                static_cast<long long>(params_.b.batch_stride), static_cast<long long>(params_.n),
+                static_cast<long long>(params_.k), static_cast<long long>(batch));
   std::shared_ptr<const void> packed =
       call.context->packs->GetOrMake(b.constant, key, [&]() -> std::shared_ptr<const void> {
+        if (params_.nz_b) {
+          gemm::NzOperand strips = *params_.nz_b;
+          strips.data = b.constant->data();
+          return gemm::PackNzB(strips, params_.k, params_.n, batch, params_.blocking);
+        }
         gemm::Operand from = params_.b;
         from.data = b.constant->data();
         return gemm::PackB(from, params_.k, params_.n, batch, params_.blocking);
@@ -177,7 +186,8 @@ void F32Product::PlanPackedB(const ProductCall& call) {
 
 Status F32Product::Plan(const ProductCall& call) {
   const op::PlanContext& c = *call.context;
-  nest_ = MakeLoops(call.shape, *c.inputs[0], *c.inputs[1], call.trans_a, call.trans_b);
+  const op::TensorDesc& b = call.strips ? call.strips->matrix : *c.inputs[1];
+  nest_ = MakeLoops(call.shape, *c.inputs[0], b, call.trans_a, call.trans_b);
   OPSNN_RETURN_IF_ERROR(PlanPost(call));
   if (!rest_) nest_.args.push_back(c_);
   nest_.Merge();
@@ -188,13 +198,17 @@ Status F32Product::Plan(const ProductCall& call) {
   params_.m = nest_.m(), params_.n = nest_.n, params_.k = nest_.k, params_.batch = nest_.batch();
   params_.a = ToOperand(nest_.a, true);
   params_.b = ToOperand(nest_.b, false);
+  if (call.strips)
+    params_.nz_b = gemm::NzOperand{nullptr, b.dtype, call.strips->transposed, params_.b.batch_stride};
   params_.c_row_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 1];
   params_.c_batch_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 2];
   params_.blocking = BlockingFor(nest_);
   PlanPackedB(call);
   OPSNN_RETURN_IF_ERROR(FitRegions(call.name));
   a_bytes_ = AliasGuard::Extent(nest_, nest_.a, 1, nest_.k, true);
-  b_bytes_ = packed_ ? 0 : AliasGuard::Extent(nest_, nest_.b, nest_.k, nest_.n, false);
+  b_bytes_ = packed_       ? 0
+             : call.strips ? static_cast<int64_t>(c.inputs[1]->View(nullptr).bytes())
+                           : AliasGuard::Extent(nest_, nest_.b, nest_.k, nest_.n, false);
   for (const op::TensorDesc& y : c.outputs) {
     const ByteRange touched = TouchedBytes(y.View(nullptr));
     output_bytes_.push_back(touched.end - touched.begin);
@@ -206,6 +220,7 @@ void F32Product::RunOne(const op::RunArgs& args, const void* a, const void* b, c
   gemm::Params p = params_;
   p.a.data = static_cast<const char*>(a) + Offset(nest_.a, at);
   p.b.data = static_cast<const char*>(b) + Offset(nest_.b, at);
+  if (p.nz_b) p.nz_b->data = p.b.data;
   if (bias_ >= 0) p.epilogue.bias = static_cast<const float*>(args.inputs[bias_]);
   std::array<vector::EpilogueArg, 2 * kMaxArgs> bound;
   for (size_t i = 0; i < nest_.args.size(); ++i) {
@@ -250,7 +265,8 @@ Status F32Product::Run(const op::RunArgs& args) const {
 
 std::string F32Product::variant() const {
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
-  std::string v = StrFormat("gemm %s %dx%d", gemm::Name(gemm::ChoosePath(params_)), tile.mr, tile.nr);
+  std::string v = StrFormat("gemm %s %dx%d%s", gemm::Name(gemm::ChoosePath(params_)), tile.mr, tile.nr,
+                            params_.nz_b ? " from strips" : "");
   if (bias_ >= 0) v += ", +bias";
   if (params_.epilogue.act != vector::RegAct::kNone) v += ", +activation";
   if (rest_) v += ", +program";

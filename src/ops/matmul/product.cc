@@ -80,15 +80,17 @@ Result<PostProgram> JoinTail(const op::PlanContext& c, Post post) {
 
 }  // namespace
 
-Result<op::KernelPtr> PlanProduct(const char* name, const op::PlanContext& c, Post post) {
+Result<op::KernelPtr> PlanProduct(const char* name, const op::PlanContext& c, Post post,
+                                  const StripWeight* strips) {
   const op::Attrs& attrs = op::AttrsOf(c.attrs);
   ProductCall call;
   call.name = name;
   call.context = &c;
+  call.strips = strips;
   call.trans_a = attrs.Int("transA", 0) != 0;
-  call.trans_b = attrs.Int("transB", 0) != 0;
-  OPSNN_ASSIGN_OR_RETURN(
-      call.shape, ResolveProduct(name, c.inputs[0]->dims, c.inputs[1]->dims, call.trans_a, call.trans_b));
+  call.trans_b = !strips && attrs.Int("transB", 0) != 0;
+  const Dims& b = strips ? strips->matrix.dims : c.inputs[1]->dims;
+  OPSNN_ASSIGN_OR_RETURN(call.shape, ResolveProduct(name, c.inputs[0]->dims, b, call.trans_a, call.trans_b));
   OPSNN_ASSIGN_OR_RETURN(call.post, JoinTail(c, std::move(post)));
   const DType t = c.inputs[0]->dtype;
   return t == DType::kF64 || t == DType::kS32 ? PlanPlainProduct(call) : PlanF32Product(call);

@@ -32,7 +32,15 @@ struct Post {
   std::vector<int> inputs;  // operator input of each further program input
 };
 
-Result<op::KernelPtr> PlanProduct(const char* name, const op::PlanContext& c, Post post);
+// A B in FRACTAL_NZ (gemm.h, NzOperand): the matrices that it stands for, with strides of the batch alone.
+struct StripWeight {
+  op::TensorDesc matrix;
+  bool transposed = false;  // the strips hold n x k
+};
+
+// `strips`: input 1 is in FRACTAL_NZ and contiguous; f32, f16 or bf16.
+Result<op::KernelPtr> PlanProduct(const char* name, const op::PlanContext& c, Post post,
+                                  const StripWeight* strips = nullptr);
 
 }  // namespace opsnn::ops
 

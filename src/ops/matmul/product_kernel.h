@@ -23,6 +23,7 @@ struct ProductCall {
   const op::PlanContext* context = nullptr;
   ProductShape shape;
   bool trans_a = false, trans_b = false;
+  const StripWeight* strips = nullptr;  // B is in FRACTAL_NZ
   PostProgram post;
 };
 
