@@ -10,6 +10,7 @@
 #include "graph/call.h"
 #include "graph/declared.h"
 #include "graph/fusion/chain_builder.h"
+#include "graph/fusion/moves.h"
 #include "graph/infer.h"
 #include "graph/memory_plan.h"
 #include "graph/stages.h"
@@ -449,6 +450,7 @@ Result<std::vector<plan::Decision>> Session::Decide(const Shapes& shapes,
   std::vector<PassStat> stats;
   std::shared_ptr<const Stage> stage;
   OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, profile, true, &stats, NeedsValues(key) ? nullptr : &stage));
+  RecordMoves(imported_, profile, g);
   return std::move(g.decisions);
 }
 

@@ -152,8 +152,12 @@ std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId id, bo
 }
 
 std::string ShapeText(const Graph& g, NodeId n) {
+  return ShapeText(g.values[g.nodes[n].outputs[0]].desc.dims);
+}
+
+std::string ShapeText(const Dims& dims) {
   std::string s;
-  for (int64_t d : g.values[g.nodes[n].outputs[0]].desc.dims) s += (s.empty() ? "" : "x") + std::to_string(d);
+  for (int64_t d : dims) s += (s.empty() ? "" : "x") + std::to_string(d);
   return s.empty() ? "scalar" : s;
 }
 

@@ -19,6 +19,7 @@ std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId n, boo
 
 // "8x16x24x24": the shape of a node's first output, for people.
 std::string ShapeText(const Graph& g, NodeId n);
+std::string ShapeText(const Dims& dims);
 
 // Asks the judge; under FusionMode::kForce the verdict becomes "fuse" and says so. Sets where and shape, and
 // appends the decision to the graph.

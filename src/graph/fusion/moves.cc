@@ -1,0 +1,99 @@
+#include "graph/fusion/moves.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/knobs.h"
+#include "graph/fusion/edges.h"
+#include "graph/ir/known_ops.h"
+#include "plan/judge.h"
+
+namespace opsnn::graph {
+namespace {
+
+struct Recorder {
+  const Graph& imported;
+  const device::DeviceProfile& profile;
+  Graph& g;
+
+  plan::ConversionEdge Conversion(const Node& n, ValueId from, ValueId to) const {
+    plan::ConversionEdge e;
+    e.where = n.name;
+    e.elements = NumElements(g.values[from].desc.dims);
+    e.shape = ShapeText(g.values[from].desc.dims);
+    e.from = g.values[from].desc.dtype;
+    e.to = g.values[to].desc.dtype;
+    return e;
+  }
+
+  // Shows what is done, whatever the judge says of it.
+  void Record(plan::Decision d, plan::Verdict done, const char* why) const {
+    if (d.verdict != done)
+      d.reason = StrFormat("%s; the judge would %s: %s", why, Name(d.verdict), d.reason.c_str());
+    d.verdict = done;
+    g.decisions.push_back(std::move(d));
+  }
+
+  // The transposes that the pass gave up for transA and transB, which stand in this order in the origins.
+  void ReadThrough(const Node& n) const {
+    std::vector<size_t> transposed;
+    if (n.attrs.Int("transA", 0) != 0) transposed.push_back(0);
+    if (n.attrs.Int("transB", 0) != 0) transposed.push_back(1);
+    size_t next = 0;
+    for (const NodeId origin : n.origins) {
+      if (origin < 0 || static_cast<size_t>(origin) >= imported.nodes.size()) continue;
+      const Node& was = imported.nodes[static_cast<size_t>(origin)];
+      if (was.op != Known().Transpose || next == transposed.size()) continue;
+      const ValueId operand = n.inputs[transposed[next++]];
+      plan::ConversionEdge e = Conversion(n, operand, operand);
+      e.chain = "transpose+" + n.op->name;
+      e.where = was.name;
+      Record(plan::JudgeConversion(e, profile, GetKnobs()), plan::Verdict::kFuse,
+             "panels are packed from either order at the same speed");
+    }
+  }
+
+  void StaysApart(const Node& n) const {
+    plan::ConversionEdge e = Conversion(n, n.inputs[0], n.outputs[0]);
+    const bool transpose = n.op == Known().Transpose;
+    e.chain = transpose ? "transpose" : std::string("cast ") + Name(e.from) + " to " + Name(e.to);
+    e.changes_layout = transpose;
+    Record(plan::JudgeConversion(e, profile, GetKnobs()), plan::Verdict::kRefuse,
+           transpose ? "no kernel beside it walks in another order"
+                     : "no kernel beside it converts as it loads");
+  }
+
+  void Drawn(const Node& n) const {
+    const op::TensorDesc& x = g.values[n.inputs[0]].desc;
+    plan::RandomEdge e;
+    e.chain = "random+mask+scale";
+    e.where = n.name, e.shape = ShapeText(x.dims);
+    e.elements = NumElements(x.dims);
+    e.dtype = x.dtype;
+    e.mask_kept = n.outputs.size() > 1 && n.outputs[1] != kNoValue;
+    ProgramBuilder b;
+    const SlotId mask = b.Input(), value = b.Input(), scale = b.Input();
+    b.Output(b.Binary(StageOp::kMul, b.Binary(StageOp::kMul, value, scale), mask));
+    const Program apply = std::move(b).Build();
+    e.apply = &apply;
+    Record(plan::JudgeRandom(e, profile, GetKnobs()), plan::Verdict::kFuse,
+           "the operator draws as it writes");
+  }
+};
+
+}  // namespace
+
+void RecordMoves(const Graph& imported, const device::DeviceProfile& profile, Graph& g) {
+  static const op::OpDef* const drawn = op::FindOperator("DropoutTraining");
+  const Recorder record{imported, profile, g};
+  for (const Node& n : g.nodes) {
+    if (n.dead || n.inputs.empty() || n.inputs[0] < 0 || n.outputs.empty() || n.outputs[0] < 0) continue;
+    if (!IsKnown(g.values[n.inputs[0]].desc.dims)) continue;  // planned during the run
+    if (n.op == drawn) record.Drawn(n);
+    if (n.op == Known().MatMul) record.ReadThrough(n);
+    if (!n.tail && (n.op == Known().Transpose || n.op == Known().Cast)) record.StaysApart(n);
+  }
+}
+
+}  // namespace opsnn::graph
