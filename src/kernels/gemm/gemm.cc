@@ -433,7 +433,7 @@ void RunAhead(Job& job) {
 
 bool CanGemv(const Params& p) {
   if (p.packed_b || p.k == 0) return false;
-  if (p.m <= kMaxGemvRows) return p.nz_b || p.b.row_stride == 1 || p.b.col_stride == 1;
+  if (HasFewRows(p)) return p.nz_b || p.b.row_stride == 1 || p.b.col_stride == 1;
   const DType b = p.nz_b ? p.nz_b->dtype : p.b.dtype;
   const bool f32 = p.a.dtype == DType::kF32 && b == DType::kF32;
   return f32 && p.n <= kMaxGemvRows && p.a.col_stride == 1;

@@ -68,12 +68,22 @@ void RowsBySpans(const Params& p, int64_t batch, int64_t col, GemvArgs& g) {
 
 // The same on strips, whose columns lie one behind the other.
 void StripsBySpans(const Params& p, int64_t batch, int64_t col, GemvArgs& g) {
+  constexpr int64_t kColsInL2 = 64;
+  const RowPanels groups(g.rows, kMaxGemvRows);
+  const int64_t cols = g.cols, cols_at_once = groups.count == 1 ? cols : kColsInL2;
   const float* const a = g.a;
+  float* const c = g.c;
   g.ldb = RoundUp(p.k, 16) * NzStrip(p.nz_b->dtype);
   for (int64_t k0 = 0; k0 < p.k; k0 += kSumSpan) {
     g.depth = std::min(kSumSpan, p.k - k0);
-    g.a = a + k0, g.b = NzAt(*p.nz_b, batch, p.k, k0, col);
-    GemvStrips(g, k0 > 0);
+    for (int64_t j = 0; j < cols; j += cols_at_once) {
+      g.cols = std::min(cols_at_once, cols - j), g.b = NzAt(*p.nz_b, batch, p.k, k0, col + j);
+      for (int64_t i = 0; i < groups.count; ++i) {
+        const int64_t row = groups.Start(i);
+        g.rows = groups.Height(i), g.a = a + row * g.lda + k0, g.c = c + row * g.ldc + j;
+        GemvStrips(g, k0 > 0);
+      }
+    }
   }
 }
 
@@ -141,7 +151,7 @@ void FewColumns(const Params& p, int64_t batch, int64_t row, int64_t rows) {
 }  // namespace
 
 void RunGemv(const Params& p) {
-  const bool few_rows = p.m <= kMaxGemvRows;
+  const bool few_rows = HasFewRows(p);
   const int64_t few = few_rows ? p.m : p.n, many = few_rows ? p.n : p.m;
   const int64_t work = p.m * p.n * p.k * p.batch;
   const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();

@@ -180,6 +180,13 @@ void GemvDots(const GemvArgs& args, int64_t c_col_stride);
 void GemvStrips(const GemvArgs& args, bool adds);
 
 void RunGemv(const Params& p);
+// Are the rows of A few enough for kGemv? Strips along k are contiguous for a span of it, so that some
+// columns of them stay in L2 for a second group of rows.
+inline bool HasFewRows(const Params& p) {
+  constexpr int64_t kMostOnStrips = 2 * kMaxGemvRows;
+  const bool strips = p.nz_b && !p.nz_b->transposed && p.n > kMaxGemvRows;
+  return p.m <= (strips ? kMostOnStrips : kMaxGemvRows);
+}
 
 // Memory of this thread that lives until the thread ends; one buffer per use.
 enum class Scratch : uint8_t { kA, kB, kC, kConvert, kSpan, kCount };

@@ -81,7 +81,7 @@ TEST_P(NzTest, GivesTheProductsOfRows) {
   for (auto _ : FuzzFor(300)) {
     const DType t = std::array{DType::kF32, DType::kF16, DType::kBF16}[static_cast<size_t>(rng.Int(0, 2))];
     const int64_t k = rng.Chance(0.1) ? rng.Int(2000, 4500) : rng.Size(150, true);
-    const int64_t m = rng.Chance(0.5) ? rng.Int(1, 9) : rng.Size(50), n = rng.Size(100),
+    const int64_t m = rng.Chance(0.7) ? rng.Int(1, 18) : rng.Size(50), n = rng.Size(100),
                   batch = rng.Int(1, 3);
     const bool transposed = rng.Chance(0.5);
     const Weights w(t, transposed, k, n, batch, rng);
