@@ -17,7 +17,7 @@ namespace opsnn::vector {
 OPSNN_TIER_TABLE(RowsF32);
 void RunRowTemplate(const RowArgs& a) {
   if (a.type == DType::kF32) return OPSNN_TIER_CALL(RowsF32)(a);
-  RunHalfRowTemplate(a);
+  a.type == DType::kF16 ? RunF16RowTemplate(a) : RunBf16RowTemplate(a);
 }
 }  // namespace opsnn::vector
 #endif
