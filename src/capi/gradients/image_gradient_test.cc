@@ -275,6 +275,57 @@ TEST_F(GradientTest, ConvTbc) {
       stream_);
 }
 
+// Offsets hold all shifts to the right, all downwards and all factors.
+TEST_F(GradientTest, DeformableConvolution) {
+  const int64_t channels = 4, shared = 2, out = 6, rows = 3, columns = 2, groups = 2;  // shared: by offsets
+  const Dims x = {2, channels, 5, 4}, w = {out, channels / groups, rows, columns};
+  const int64_t sh = 2, sw = 1, dh = 1, dw = 2, top = 1, bottom = 2, left = 0, right = 1;
+  const Dims y = {2, out, (5 + top + bottom - (rows - 1) * dh - 1) / sh + 1,
+                  (4 + left + right - (columns - 1) * dw - 1) / sw + 1};
+  const int64_t taps = rows * columns, values = channels / shared * taps;
+  const Dims places = {2, 3 * values, y[2], y[3]};
+  const auto sampled = [=](const Arrays& in, int64_t n, int64_t c, int64_t t, int64_t oy, int64_t ox) {
+    const int64_t at = c / shared * taps + t;
+    const double v = static_cast<double>(oy * sh - top + t / columns * dh) +
+                     in.at("offset").at({n, values + at, oy, ox}),
+                 u = static_cast<double>(ox * sw - left + t % columns * dw) +
+                     in.at("offset").at({n, at, oy, ox});
+    double sum = 0;
+    for (int64_t r = 0; r < x[2]; ++r)
+      for (int64_t s = 0; s < x[3]; ++s)
+        sum += std::max(0.0, 1 - std::abs(v - static_cast<double>(r))) *
+               std::max(0.0, 1 - std::abs(u - static_cast<double>(s))) * in.at("input").at({n, c, r, s});
+    return sum * in.at("offset").at({n, 2 * values + at, oy, ox});
+  };
+  const auto forward = [&](const Arrays& in) {
+    return Make(y, [&](const Index& i) {
+      double sum = in.at("bias").at({i[1]});
+      const int64_t per_group = channels / groups, first = i[1] / (out / groups) * per_group;
+      for (int64_t c = 0; c < per_group; ++c)
+        for (int64_t t = 0; t < taps; ++t)
+          sum += in.at("weight").at({i[1], c, t / columns, t % columns}) *
+                 sampled(in, i[0], first + c, t, i[2], i[3]);
+      return sum;
+    });
+  };
+  Gradient g("aclnnDeformableConv2dBackward", rng_);
+  g.Input("input", g.Random(x)).Input("weight", g.Random(w)).Input("offset", g.Random(places));
+  g.Input("bias", g.Random({out}));
+  const Dims samples = {2, channels, y[2] * rows, y[3] * columns};
+  Array found{samples, Make(samples, [&](const Index& i) {
+                const int64_t t = i[2] % rows * columns + i[3] % columns;
+                return static_cast<double>(
+                    static_cast<float>(sampled(g.inputs(), i[0], i[1], t, i[2] / rows, i[3] / columns)));
+              })};
+  g.Pass("input").Pass("weight").Pass("offset").Tensor("offsetOut", found).Upstream("gradOutput", y);
+  g.Ints("kernelSize", {rows, columns}).Ints("stride", {1, 1, sh, sw}).Ints("dilation", {1, 1, dh, dw});
+  g.Ints("padding", {top, bottom, left, right}).Number("groups", groups);
+  g.Number("deformableGroups", channels / shared).Number("modulated", 1);
+  g.Gives("gradInput", "input").Gives("gradWeight", "weight").Gives("gradOffset", "offset");
+  g.Gives("gradBias", "bias").Ulps(256);
+  g.Check(forward, stream_);
+}
+
 TEST_F(GradientTest, DeformableAttention) {
   const int64_t batch = 2, heads = 2, channels = 3, queries = 2, levels = 2, points = 2, keys = 4 * 3 + 2 * 2;
   const Array shapes{{levels, 2}, {4, 3, 2, 2}, DType::kS32}, starts{{levels}, {0, 12}, DType::kS32};

@@ -72,14 +72,30 @@ void LayOutColumns(ConvPlan* p) {
   constexpr size_t kAlign = 128;
   const auto product = std::make_shared<ConvPlan>(PlanConv(ProductShape(p->shape)));
   p->packed_floats = product->packed_floats;
+  ConvShape plain = p->shape;
+  plain.im2col = false, plain.winograd = 0;
+  const auto direct = std::make_shared<ConvPlan>(PlanConv(plain));
+  if (direct->finite_offset >= 0) {  // some output meets padding
+    p->finite_offset = std::max(p->packed_floats, direct->packed_floats);
+    p->packed_floats = p->finite_offset + 1;
+    p->direct = direct;
+  }
   p->y_offset = product->y_offset;
   const size_t own = RoundUp(product->workspace_bytes, kAlign);
   p->x_offset = static_cast<int64_t>(own / sizeof(float));
   p->workspace_bytes = own + static_cast<size_t>(ColumnFloats(p->shape)) * sizeof(float);
+  if (p->direct) p->workspace_bytes = std::max(p->workspace_bytes, direct->workspace_bytes);
   p->product = product;
 }
 
 void RunColumns(const ConvPlan& plan, const ConvArgs& args) {
+  if (args.plain_weights) {
+    PackWeights(plan, args.plain_weights, args.packing);
+    ConvArgs packed = args;
+    packed.plain_weights = nullptr, packed.weights = args.packing;
+    return RunColumns(plan, packed);
+  }
+  if (!FiniteWeights(plan, args.weights)) return RunConv(*plan.direct, args);
   float* const columns = static_cast<float*>(args.workspace) + plan.x_offset;
   MakeColumns(plan.shape, args.x, columns);
   ConvArgs product = args;

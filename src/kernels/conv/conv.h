@@ -9,7 +9,8 @@
 // shape. Transposed: y[n,o,iy*sh - pt + ky*dh, ix*sw - pl + kx*dw] sums w[c,o,ky,kx] * x[n,c,iy,ix]. A plan
 // is made once per shape and holds no data; weights are packed by PackWeights into a buffer that belongs to
 // the caller. Padding lanes of a blocked input's last channel block have no influence; those of the output
-// are unspecified. Every result is summed in one fixed order (kz, then channel block, then ky, kx, then
+// are unspecified. Products with padding are not part of the sum: weights that are not finite reach no output
+// through them. Every result is summed in one fixed order (kz, then channel block, then ky, kx, then
 // channel; Winograd sums its points over the channels), whatever the threads.
 #ifndef OPSNN_KERNELS_CONV_CONV_H_
 #define OPSNN_KERNELS_CONV_CONV_H_
@@ -96,10 +97,13 @@ struct ConvPlan {
   int64_t in_step_d = 1, in_step_h = 1, in_step_w = 1;     // input step per phase slice, row and column
   int64_t out_step_d = 1, out_step_h = 1, out_step_w = 1;  // output step likewise
   int64_t packed_floats = 0;
+  // Where some output meets padding: the packed float that is 0 if a weight is not finite. Else -1.
+  int64_t finite_offset = -1;
   size_t workspace_bytes = 0;
   int64_t x_offset = 0, y_offset = 0;       // in floats: blocked copies inside the workspace
   int64_t magnitudes_offset = 0;            // Winograd: what decides which tiles are plain sums
   std::shared_ptr<const ConvPlan> product;  // im2col: of the columns, which lie at x_offset
+  std::shared_ptr<const ConvPlan> direct;  // im2col: runs instead if a weight is not finite; null: no padding
 
   std::string Describe() const;  // "direct 3x3 s1, 2 blocks x 14 pixels, avx512"
 };
@@ -117,6 +121,11 @@ double WinogradGrowth(int m, int64_t channels);
 
 // w is dense: (OC, C/groups, kd, kh, kw), for transposed convolutions (C, OC/groups, kd, kh, kw).
 void PackWeights(const ConvPlan& plan, const float* w, float* packed);
+
+// May products with padding be left in as products with zeros? No if a packed weight is not finite.
+inline bool FiniteWeights(const ConvPlan& plan, const float* packed) {
+  return plan.finite_offset < 0 || packed[plan.finite_offset] != 0;
+}
 
 // Names everything that the packed order depends on: plans with equal keys share packed weights.
 std::string PackKey(const ConvPlan& plan);

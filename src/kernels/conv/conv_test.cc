@@ -119,6 +119,7 @@ double ActRef(RegAct act, double v, const float* imm) {
 struct Options {
   bool bias = false, residual = false, in_place = false, affine = false;
   RegAct act = RegAct::kNone;
+  bool special = false;  // infinities and NaN among the weights, an infinity in the input
 };
 
 std::string Show(const ConvShape& s) {
@@ -141,6 +142,15 @@ void CheckConv(const ConvShape& s, const Options& o, Rng& rng) {
       bias(static_cast<size_t>(s.oc));
   for (float& v : w) v = static_cast<float>(rng.Real(-1, 1));
   for (float& v : bias) v = static_cast<float>(rng.Real(-1, 1));
+  if (o.special) {
+    constexpr float kInf = std::numeric_limits<float>::infinity();
+    const float specials[] = {kInf, -kInf, kInf, kNan};
+    const auto some = [&rng](size_t count) { return static_cast<size_t>(rng.Int(0, int64_t(count) - 1)); };
+    for (int i = 0; i < 3; ++i) w[some(w.size())] = specials[some(4)];
+    if (rng.Chance(0.5))
+      x.At(rng.Int(0, s.n - 1), rng.Int(0, s.c - 1), rng.Int(0, s.d - 1), rng.Int(0, s.h - 1),
+           rng.Int(0, s.w - 1)) = -kInf;
+  }
   std::vector<float> packed(static_cast<size_t>(plan.packed_floats) + 16, Image::kGuardValue);
   PackWeights(plan, w.data(), packed.data());
   EXPECT_EQ(packed[static_cast<size_t>(plan.packed_floats)], Image::kGuardValue);
@@ -269,6 +279,24 @@ TEST_P(ConvTest, RandomShapes) {
   }
 }
 
+// Weights that are not finite meet pixels, never padding: the class of every output is that of the
+// definition.
+TEST_P(ConvTest, SpecialWeights) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(1500)) {
+    const ConvShape s = RandomShape(rng);
+    Options o;
+    o.special = true;
+    o.bias = rng.Chance(0.5);
+    o.residual = s.y_blocked && rng.Chance(0.3);
+    o.affine = rng.Chance(0.2);
+    const RegAct acts[] = {RegAct::kNone, RegAct::kRelu, RegAct::kHardSwish};
+    o.act = acts[rng.Int(0, 2)];
+    CheckConv(s, o, rng);
+    if (HasFatalFailure() || HasFailure()) return;
+  }
+}
+
 // Each variant at sizes that reach full tiles, tails, odd block counts and borders.
 TEST_P(ConvTest, KnownShapes) {
   struct Row {
@@ -307,6 +335,7 @@ TEST_P(ConvTest, KnownShapes) {
     }
     EXPECT_EQ(Name(PlanConv(s).variant), Name(r.variant)) << Show(s);
     CheckConv(s, {true, true, false, false, RegAct::kRelu}, rng);
+    CheckConv(s, {true, false, false, false, RegAct::kNone, true}, rng);
   }
 }
 

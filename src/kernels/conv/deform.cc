@@ -1,11 +1,11 @@
 #include "kernels/conv/deform.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
+#include "kernels/conv/deform_places.h"
 #include "kernels/conv/deform_sample.h"
 
 namespace opsnn::conv {
@@ -15,31 +15,6 @@ constexpr int64_t kFloatBytes = sizeof(float);
 // Columns of a chunk stay in a private L2 beside weights and input.
 constexpr int64_t kColumnBytes = 512 << 10;
 
-int64_t BlocksOf(const DeformSegment& s) { return CeilDiv(s.count, int64_t{kC0}); }
-
-// Channels of a group's product: [segment][tap][block][lane].
-int64_t ProductChannels(const DeformPlan& p, size_t group) {
-  int64_t blocks = 0;
-  for (const DeformSegment& s : p.segments[group]) blocks += BlocksOf(s);
-  return blocks * p.shape.taps() * kC0;
-}
-
-void MakeSegments(DeformPlan* p) {
-  const ConvShape& s = p->shape;
-  const int64_t cg = s.c / s.groups, cd = s.c / p->offset_groups;
-  p->segments.resize(static_cast<size_t>(s.groups));
-  for (int64_t c = 0; c < s.c;) {
-    const int64_t end = std::min((c / cg + 1) * cg, (c / cd + 1) * cd);
-    const DeformSegment segment{c, end - c, c / cd, p->x_blocks};
-    p->segments[static_cast<size_t>(c / cg)].push_back(segment);
-    p->x_blocks += BlocksOf(segment);
-    c = end;
-  }
-}
-
-// Pixels of a blocked plane, and one of zeros for what lies outside.
-int64_t PlaneFloats(const ConvShape& s) { return (s.plane() + 1) * kC0; }
-
 class Run {
  public:
   Run(const DeformPlan& plan, const DeformArgs& args)
@@ -47,10 +22,11 @@ class Run {
   void All() {
     for (size_t g = 0; g < plan_.products.size(); ++g) Pack(g);
     for (int64_t n = 0; n < s_.n; ++n) {
-      BlockImage(n);
+      BlockDeformImage(s_, plan_.segments, args_.x + n * s_.c * s_.plane(), Floats(plan_.x_offset));
       for (int64_t row = 0; row < s_.oh; row += plan_.chunk_rows) {
         const int64_t rows = std::min(plan_.chunk_rows, s_.oh - row);
-        FindCorners(n, row, rows * s_.ow);
+        FindCorners(s_, plan_.offset_groups, {args_.dy, args_.dx, args_.mask},
+                    {n, row, rows * s_.ow, ChunkPixels()}, corners());
         for (size_t g = 0; g < plan_.products.size(); ++g) {
           Sample(g, rows * s_.ow);
           if (args_.columns) StoreColumns(n, g, row, rows);
@@ -63,17 +39,11 @@ class Run {
  private:
   float* Floats(size_t offset) const { return reinterpret_cast<float*>(ws_ + offset); }
   int64_t ChunkPixels() const { return plan_.chunk_rows * s_.ow; }
-  Corners* CornersOf(int64_t offset_group, int64_t tap) const {
-    return reinterpret_cast<Corners*>(ws_ + plan_.corners_offset) +
-           (offset_group * s_.taps() + tap) * ChunkPixels();
-  }
+  Corners* corners() const { return reinterpret_cast<Corners*>(ws_ + plan_.corners_offset); }
   void Pack(size_t g) const;
-  void BlockImage(int64_t n) const;
-  void FindCorners(int64_t n, int64_t row, int64_t pixels) const;
   void Sample(size_t g, int64_t pixels) const;
   void StoreColumns(int64_t n, size_t g, int64_t row, int64_t rows) const;
   void Multiply(int64_t n, size_t g, int64_t row, int64_t rows) const;
-  Corners Place(double y, double x) const;
 
   const DeformPlan& plan_;
   const ConvShape& s_;
@@ -85,75 +55,27 @@ class Run {
 void Run::Pack(size_t g) const {
   const int64_t taps = s_.taps(), cg = s_.c / s_.groups, og = s_.oc / s_.groups;
   float* const dense = Floats(plan_.dense_offset[g]);
-  const int64_t channels = ProductChannels(plan_, g), first = static_cast<int64_t>(g) * cg;
+  const int64_t channels = ColumnChannels(s_, plan_.segments[g]), first = static_cast<int64_t>(g) * cg;
   ParallelFor(og, [&](int64_t o, int) {
     const float* const w = args_.w + (static_cast<int64_t>(g) * og + o) * cg * taps;
     float* to = dense + o * channels;
     std::fill_n(to, channels, 0.0f);
     for (const DeformSegment& s : plan_.segments[g])
-      for (int64_t k = 0; k < taps; ++k, to += BlocksOf(s) * kC0)
+      for (int64_t k = 0; k < taps; ++k, to += SegmentBlocks(s) * kC0)
         for (int64_t i = 0; i < s.count; ++i) to[i] = w[(s.first - first + i) * taps + k];
   });
   PackWeights(plan_.products[g], dense, Floats(plan_.packed_offset[g]));
-}
-
-void Run::BlockImage(int64_t n) const {
-  const int64_t plane = s_.plane();
-  for (const auto& list : plan_.segments)
-    for (const DeformSegment& s : list)
-      ParallelFor(BlocksOf(s), [&](int64_t b, int) {
-        const int lanes = static_cast<int>(std::min<int64_t>(kC0, s.count - b * kC0));
-        float* const to = Floats(plan_.x_offset) + (s.x_block + b) * PlaneFloats(s_);
-        ToBlocked(args_.x + (n * s_.c + s.first + b * kC0) * plane, plane, lanes, plane, to);
-        std::fill_n(to + plane * kC0, kC0, 0.0f);
-      });
-}
-
-// In double: a place has as many digits as its offset, however far from the origin.
-Corners Run::Place(double y, double x) const {
-  const auto outside = static_cast<int32_t>(s_.plane());
-  Corners c{{outside, outside, outside, outside}, 0, 0, 1};
-  if (std::isnan(y) || std::isnan(x)) {
-    c.down = c.right = std::nanf("");
-    return c;
-  }
-  const bool near = y > -1 && y < static_cast<double>(s_.h) && x > -1 && x < static_cast<double>(s_.w);
-  if (!near) return c;
-  const double top = std::floor(y), left = std::floor(x);
-  c.down = static_cast<float>(y - top), c.right = static_cast<float>(x - left);
-  for (int i = 0; i < 4; ++i) {
-    const int64_t row = static_cast<int64_t>(top) + i / 2, column = static_cast<int64_t>(left) + i % 2;
-    if (row >= 0 && row < s_.h && column >= 0 && column < s_.w)
-      c.at[i] = static_cast<int32_t>(row * s_.w + column);
-  }
-  return c;
-}
-
-void Run::FindCorners(int64_t n, int64_t row, int64_t pixels) const {
-  const int64_t taps = s_.taps();
-  ParallelFor(plan_.offset_groups * taps, [&](int64_t i, int) {
-    const int64_t ky = i % taps / s_.kw, kx = i % taps % s_.kw, first = row * s_.ow;
-    const auto at = [&](const DeformField& f) { return f.data + n * f.image + i * f.channel + first; };
-    const float *const dy = at(args_.dy), *const dx = at(args_.dx);
-    const float* const mask = args_.mask.data ? at(args_.mask) : nullptr;
-    Corners* const out = CornersOf(i / taps, i % taps);
-    for (int64_t p = 0; p < pixels; ++p) {
-      const int64_t y = (row + p / s_.ow) * s_.sh - s_.pt + ky * s_.dh,
-                    x = p % s_.ow * s_.sw - s_.pl + kx * s_.dw;
-      out[p] = Place(static_cast<double>(y) + dy[p], static_cast<double>(x) + dx[p]);
-      if (mask) out[p].mask = mask[p];
-    }
-  });
 }
 
 void Run::Sample(size_t g, int64_t pixels) const {
   const int64_t taps = s_.taps();
   float* out = Floats(plan_.columns_offset);
   for (const DeformSegment& s : plan_.segments[g]) {
-    const int64_t blocks = BlocksOf(s);
+    const int64_t blocks = SegmentBlocks(s);
     ParallelFor(taps * blocks, [&](int64_t i, int) {
-      SampleBlock(Floats(plan_.x_offset) + (s.x_block + i % blocks) * PlaneFloats(s_),
-                  CornersOf(s.offset_group, i / blocks), pixels, out + i * ChunkPixels() * kC0);
+      SampleBlock(Floats(plan_.x_offset) + (s.x_block + i % blocks) * DeformPlaneFloats(s_),
+                  corners() + (s.offset_group * taps + i / blocks) * ChunkPixels(), pixels,
+                  out + i * ChunkPixels() * kC0);
     });
     out += taps * blocks * ChunkPixels() * kC0;
   }
@@ -162,7 +84,7 @@ void Run::Sample(size_t g, int64_t pixels) const {
 void Run::StoreColumns(int64_t n, size_t g, int64_t row, int64_t rows) const {
   const float* columns = Floats(plan_.columns_offset);
   for (const DeformSegment& s : plan_.segments[g]) {
-    const int64_t blocks = BlocksOf(s);
+    const int64_t blocks = SegmentBlocks(s);
     ParallelFor(s.count, [&](int64_t c, int) {
       float* const plane = args_.columns + (n * s_.c + s.first + c) * s_.oh * s_.kh * s_.ow * s_.kw;
       for (int64_t k = 0; k < s_.taps(); ++k) {
@@ -204,9 +126,9 @@ DeformPlan PlanDeform(const ConvShape& shape, int64_t offset_groups) {
   DeformPlan p;
   p.shape = shape;
   p.offset_groups = offset_groups;
-  MakeSegments(&p);
+  p.segments = DeformSegments(shape, offset_groups, &p.x_blocks);
   int64_t most = 1;
-  for (size_t g = 0; g < p.segments.size(); ++g) most = std::max(most, ProductChannels(p, g));
+  for (size_t g = 0; g < p.segments.size(); ++g) most = std::max(most, ColumnChannels(shape, p.segments[g]));
   const int64_t rows = std::max<int64_t>(1, shape.oh);
   p.chunk_rows =
       std::clamp<int64_t>(kColumnBytes / (most * std::max<int64_t>(1, shape.ow) * kFloatBytes), 1, rows);
@@ -221,14 +143,14 @@ DeformPlan PlanDeform(const ConvShape& shape, int64_t offset_groups) {
   size_t product = 0;
   for (size_t g = 0; g < p.segments.size(); ++g) {
     ConvShape s;
-    s.c = ProductChannels(p, g), s.oc = og;
+    s.c = ColumnChannels(shape, p.segments[g]), s.oc = og;
     s.h = s.oh = p.chunk_rows, s.w = s.ow = shape.ow;
     p.products.push_back(PlanConv(s));
     product = std::max(product, p.products.back().workspace_bytes);
     p.dense_offset.push_back(reserve(og * s.c * kFloatBytes));
     p.packed_offset.push_back(reserve(p.products.back().packed_floats * kFloatBytes));
   }
-  p.x_offset = reserve(p.x_blocks * PlaneFloats(shape) * kFloatBytes);
+  p.x_offset = reserve(p.x_blocks * DeformPlaneFloats(shape) * kFloatBytes);
   p.corners_offset = reserve(offset_groups * shape.taps() * pixels * static_cast<int64_t>(sizeof(Corners)));
   p.columns_offset = reserve(most * pixels * kFloatBytes);
   p.result_offset = reserve(RoundUp(og, int64_t{kC0}) * pixels * kFloatBytes);

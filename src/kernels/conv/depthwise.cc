@@ -28,7 +28,8 @@ struct DepthwiseRow {
   int kd = 1, kh = 0, kw = 0, sw = 1, dh = 1, dw = 1;
   int64_t slice_step = 0;  // floats between the input slices of neighbouring kernel slices
   const Post* post = nullptr;
-  bool stream = false;  // written past the caches, where a vector fills a line
+  bool stream = false;         // written past the caches, where a vector fills a line
+  bool finite_weights = true;  // else products with padding are left out
 };
 }  // namespace opsnn::conv
 #endif
@@ -128,7 +129,8 @@ void Row(const DepthwiseRow& r) {
   }
 }
 
-// Any kernel, stride and dilation: one load per product.
+// Any kernel, stride and dilation: one load per product. kSkips: none with padding.
+template <bool kSkips>
 void AnyRow(const DepthwiseRow& r) {
   constexpr int P = 4;
   const D d;
@@ -149,6 +151,7 @@ void AnyRow(const DepthwiseRow& r) {
             for (int p = 0; p < P; ++p) {
               const int64_t ix = (ox + p) * r.sw - r.pl + kx * r.dw;
               const bool in = static_cast<uint64_t>(ix) < static_cast<uint64_t>(r.w);
+              if (kSkips && !in) continue;
               acc[0][p] = hn::MulAdd(wv, hn::LoadU(d, in ? row + ix * kC0 : kZeroPixel), acc[0][p]);
             }
           }
@@ -160,11 +163,12 @@ void AnyRow(const DepthwiseRow& r) {
 
 void DepthwiseRowTier(const DepthwiseRow& r) {
   const bool volume = r.kd != 1;
+  if (!r.finite_weights) return AnyRow<true>(r);
   if (r.dw == 1 && r.kw == 3 && r.sw == 1) return volume ? Row<3, 1, true>(r) : Row<3, 1>(r);
   if (r.dw == 1 && r.kw == 3 && r.sw == 2) return volume ? Row<3, 2, true>(r) : Row<3, 2>(r);
   if (r.dw == 1 && r.kw == 5 && r.sw == 1 && !volume) return Row<5, 1>(r);
   if (r.dw == 1 && r.kw == 5 && r.sw == 2 && !volume) return Row<5, 2>(r);
-  AnyRow(r);
+  AnyRow<false>(r);
 }
 
 }  // namespace opsnn::conv::HWY_NAMESPACE
@@ -202,12 +206,36 @@ bool WritesPastCaches(const ConvPlan& plan, const ConvArgs& args, const float* y
 
 }  // namespace
 
+void DepthwiseRows(const ConvShape& s, const DepthwiseBlock& block, int64_t begin, int64_t end) {
+  const auto row_fn = OPSNN_TIER_CALL(DepthwiseRowTier);
+  DepthwiseRow r;
+  r.bias = block.bias;
+  r.h = s.h, r.w = s.w, r.ow = s.ow, r.pl = s.pl;
+  r.kh = static_cast<int>(s.kh), r.kw = static_cast<int>(s.kw);
+  r.sw = static_cast<int>(s.sw), r.dh = static_cast<int>(s.dh), r.dw = static_cast<int>(s.dw);
+  r.slice_step = s.dd * s.h * s.w * kC0;
+  r.post = block.post;
+  r.stream = block.stream;
+  r.finite_weights = block.finite_weights;
+  int64_t oz = begin / s.oh, oy = begin - oz * s.oh;
+  EnterSlice(s, oz, block.x, block.weights, &r);
+  for (int64_t row = begin; row < end; ++row, ++oy) {
+    if (oy == s.oh) oy = 0, EnterSlice(s, ++oz, block.x, block.weights, &r);
+    const int64_t at = (row - begin) * s.ow * kC0;
+    r.y = block.y + at;
+    r.residual = block.residual ? block.residual + at : nullptr;
+    r.iy = oy * s.sh - s.pt;
+    row_fn(r);
+    if (!IsRegisterAct(block.post->act)) PostPass(*block.post, r.y, s.ow * kC0);
+  }
+  if (block.stream) vector::FlushStreams();
+}
+
 void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   const ConvShape& s = plan.shape;
   const Operands ops = PrepareOperands(plan, args);
   const Post post = args.post();
-  const auto row_fn = OPSNN_TIER_CALL(DepthwiseRowTier);
-  const bool stream = WritesPastCaches(plan, args, ops.y);
+  const bool stream = WritesPastCaches(plan, args, ops.y), finite = FiniteWeights(plan, args.weights);
   const int64_t blocks = (s.c + kC0 - 1) / kC0, in_plane = s.plane() * kC0, out_plane = s.out_plane() * kC0;
   const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
   const int64_t rows = s.od * s.oh, per_task = RowsPerTask(rows, row_bytes, ThreadsAvailable()),
@@ -215,28 +243,17 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   ParallelOwned(s.n * blocks * chunks, [&](int64_t i) {
     const int64_t image_block = i / chunks, b = image_block % blocks, n = image_block / blocks;
     const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, rows);
-    const float* const planes = ops.x + image_block * in_plane;
-    const float* const weights = args.weights + b * s.taps() * kC0;
-    DepthwiseRow r;
-    r.bias = ops.bias ? ops.bias + b * kC0 : nullptr;
-    r.h = s.h, r.w = s.w, r.ow = s.ow, r.pl = s.pl;
-    r.kh = static_cast<int>(s.kh), r.kw = static_cast<int>(s.kw);
-    r.sw = static_cast<int>(s.sw), r.dh = static_cast<int>(s.dh), r.dw = static_cast<int>(s.dw);
-    r.slice_step = s.dd * s.h * s.w * kC0;
-    r.post = &post;
-    r.stream = stream;
-    int64_t oz = begin / s.oh, oy = begin - oz * s.oh;
-    EnterSlice(s, oz, planes, weights, &r);
-    for (int64_t row = begin; row < end; ++row, ++oy) {
-      if (oy == s.oh) oy = 0, EnterSlice(s, ++oz, planes, weights, &r);
-      const int64_t at = image_block * out_plane + row * s.ow * kC0;
-      r.y = ops.y + at;
-      r.residual = args.residual ? args.residual + at : nullptr;
-      r.iy = oy * s.sh - s.pt;
-      row_fn(r);
-      if (!IsRegisterAct(post.act)) PostPass(post, r.y, s.ow * kC0);
-    }
-    if (stream) vector::FlushStreams();
+    const int64_t at = image_block * out_plane + begin * s.ow * kC0;
+    DepthwiseBlock block;
+    block.x = ops.x + image_block * in_plane;
+    block.weights = args.weights + b * s.taps() * kC0;
+    block.bias = ops.bias ? ops.bias + b * kC0 : nullptr;
+    block.y = ops.y + at;
+    block.residual = args.residual ? args.residual + at : nullptr;
+    block.post = &post;
+    block.stream = stream;
+    block.finite_weights = finite;
+    DepthwiseRows(s, block, begin, end);
     FinishRows(plan, args, ops.y, n, b, b + 1, begin, end);
   });
 }

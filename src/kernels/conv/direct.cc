@@ -123,16 +123,24 @@ class DirectRun {
     const OcGroup* group = nullptr;
     int64_t part = 0, parts = 1;
   };
+  // Of one group in one phase. Where one is not finite, products with padding are left out.
+  struct GroupWeights {
+    const float* data = nullptr;
+    bool finite = true;
+  };
   // One group in some rows; `weights` are its own.
-  void RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* weights, const float* x,
-                const Ahead& ahead) const;
-  const float* Weights(size_t phase, const OcGroup& g) const { return weights_ + g.weight_offset[phase]; }
+  void RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const GroupWeights& weights,
+                const float* x, const Ahead& ahead) const;
+  GroupWeights Weights(size_t phase, const OcGroup& g) const {
+    return {weights_ + g.weight_offset[phase], FiniteWeights(plan_, weights_)};
+  }
   int64_t GroupFloats(size_t phase, const OcGroup& g) const;
   const TileSet& Tiles(size_t phase, RowRange rows, int blocks) const;
   const float* CopyPadded(RowRange rows) const;
+  int64_t CopyFloats() const { return s_.c * padded_rows_ * padded_w_ + kSlack; }
   // `weights`: of the group in this phase; `next`, `next_floats`: weights to be fetched meanwhile.
   void RunTile(const TileGeometry& tile, const TileSet& set, size_t phase, const OcGroup& g,
-               const float* weights, const float* x, const float* next = nullptr,
+               const GroupWeights& weights, const float* x, const float* next = nullptr,
                int64_t next_floats = 0) const;
   void FinishGrid(int64_t n, int64_t b0, int64_t b1, int64_t begin, int64_t end) const;
   void Finish(RowRange rows, size_t group_begin, size_t group_end) const;
@@ -262,7 +270,8 @@ void DirectRun::PackAndRun(RowRange rows, const OcGroup& g) const {
       static_cast<float*>(ThreadScratch(static_cast<size_t>(GroupFloats(0, g)) * sizeof(float)));
   if (!packed) return;
   PackOcGroup(plan_, g, args_.plain_weights, packed);
-  RunGroup(Tiles(0, rows, g.blocks), 0, g, packed, ops_.x, {});
+  const bool finite = plan_.finite_offset < 0 || AllFinite(packed, GroupFloats(0, g));
+  RunGroup(Tiles(0, rows, g.blocks), 0, g, {packed, finite}, ops_.x, {});
 }
 
 void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) const {
@@ -312,7 +321,7 @@ const TileSet& DirectRun::Tiles(size_t phase, RowRange rows, int blocks) const {
   return state.tiles;
 }
 
-void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const float* weights,
+void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, const GroupWeights& weights,
                          const float* x, const Ahead& ahead) const {
   int64_t num_tiles = 0;
   for (const TileGeometry& tile : set.tiles) num_tiles += tile.repeat;
@@ -321,7 +330,7 @@ void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, con
   int64_t next_floats = 0;
   if (ahead.group) {
     const int64_t all = GroupFloats(phase, *ahead.group), from = all * ahead.part / ahead.parts;
-    next = Weights(phase, *ahead.group) + from;
+    next = Weights(phase, *ahead.group).data + from;
     next_floats = all * (ahead.part + 1) / ahead.parts - from;
   }
   for (const TileGeometry& tile : set.tiles) {
@@ -332,12 +341,15 @@ void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, con
 }
 
 // Copies the input rows under `rows` (of one image) with their padding written out. Behind the last row there
-// is room for what the unused pixels of a tile read. Null when there is no memory.
+// is room for what the unused pixels of a tile read. Where weights are not finite, CopyFloats further on lies
+// what is nonzero inside the image. Null when there is no memory.
 const float* DirectRun::CopyPadded(RowRange rows) const {
-  float* dst = static_cast<float*>(
-      ThreadScratch(static_cast<size_t>(s_.c * padded_rows_ * padded_w_ + kSlack) * sizeof(float)));
+  const bool marks = !FiniteWeights(plan_, weights_);
+  float* dst =
+      static_cast<float*>(ThreadScratch(static_cast<size_t>((marks ? 2 : 1) * CopyFloats()) * sizeof(float)));
   if (!dst) return nullptr;
   std::fill_n(dst + s_.c * padded_rows_ * padded_w_, kSlack, 0.0f);
+  if (marks) std::fill_n(dst + CopyFloats(), CopyFloats(), 0.0f);
   const int64_t n = rows.begin / s_.oh, first = rows.begin % s_.oh * s_.sh - s_.pt;
   const int64_t need = (rows.end - rows.begin - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1;
   // Column j of the copy is input column j - pl.
@@ -355,13 +367,15 @@ const float* DirectRun::CopyPadded(RowRange rows) const {
       const float* src = ops_.x + ((n * s_.c + c) * s_.h + iy) * s_.w + (x0 - s_.pl);
       std::copy(src, src + (x1 - x0), row + x0);
       std::fill(row + x1, row + padded_w_, 0.0f);
+      if (marks) std::fill(row + CopyFloats() + x0, row + CopyFloats() + x1, 1.0f);
     }
   }
   return dst;
 }
 
 void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t phase, const OcGroup& g,
-                        const float* weights, const float* x, const float* next, int64_t next_floats) const {
+                        const GroupWeights& weights, const float* x, const float* next,
+                        int64_t next_floats) const {
   const std::vector<Segment>& segments = segments_[SegmentClass(g) * plan_.phases.size() + phase];
   TileArgs t;
   t.x = x + tile.x + (first_layer() ? 0 : g.c_begin / kC0 * s_.plane() * kC0);
@@ -372,7 +386,7 @@ void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t pha
   t.segments = segments.data();
   t.num_segments = static_cast<int64_t>(segments.size());
   t.masks = tile.masks < 0 ? nullptr : set.masks.data() + tile.masks;
-  t.weights = weights;
+  t.weights = weights.data;
   if (!s_.flat() && t.num_segments > 0) {
     const std::vector<Tap>& taps = plan_.phases[phase].taps;
     const int64_t slices = static_cast<int64_t>(taps.size()) / TapsInSlice(plan_.phases[phase]);
@@ -403,7 +417,11 @@ void DirectRun::RunTile(const TileGeometry& tile, const TileSet& set, size_t pha
   }
   t.in_row = tile.in_row;
   t.skips = tile.skips;
-  tile.kernel->For(tile.step)(t);
+  if (weights.finite || (t.masks == nullptr && !first_layer())) {
+    tile.kernel->For(tile.step)(t);
+  } else {
+    SkippingTile(t, g.blocks, tile.step == Step::kTwo ? 2 : 1, first_layer() ? CopyFloats() : 0);
+  }
   if (!IsRegisterAct(post_.act)) ActOnTile(t, g.blocks);
 }
 

@@ -32,6 +32,20 @@ inline constexpr int64_t kTasksPerThread = 4;  // enough to even out threads tha
 // Memory of this thread that lives until the next call; at least `bytes`.
 void* ThreadScratch(size_t bytes);
 
+// One block of channels of one image: what rows of a depthwise convolution read and write.
+struct DepthwiseBlock {
+  const float* x = nullptr;         // the block's input planes
+  const float* weights = nullptr;   // its packed weights
+  const float* bias = nullptr;      // [kC0] or null
+  float* y = nullptr;               // where the first of the rows goes
+  const float* residual = nullptr;  // likewise, or null
+  const Post* post = nullptr;
+  bool stream = false;         // written past the caches
+  bool finite_weights = true;  // else products with padding are left out
+};
+// Output rows [begin, end), counted through the slices of the image.
+void DepthwiseRows(const ConvShape& s, const DepthwiseBlock& block, int64_t begin, int64_t end);
+
 void RunDirect(const ConvPlan& plan, const ConvArgs& args);
 void RunDepthwise(const ConvPlan& plan, const ConvArgs& args);
 

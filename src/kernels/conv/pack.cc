@@ -2,6 +2,7 @@
 #include "kernels/conv/pack.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -152,10 +153,31 @@ void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* 
     PackGroup(plan, g, ph, w, packed + g.weight_offset[ph] - g.weight_offset[0]);
 }
 
+bool AllFinite(const float* v, int64_t count) {
+  constexpr uint32_t kExponent = 0x7f800000, kMagnitude = 0x7fffffff;
+  constexpr int64_t kPiece = 4096;  // an answer early where there is an infinity
+  for (int64_t i = 0; i < count; i += kPiece) {
+    uint32_t most = 0;
+    for (int64_t j = i; j < std::min(count, i + kPiece); ++j)
+      most = std::max(most, std::bit_cast<uint32_t>(v[j]) & kMagnitude);
+    if (most >= kExponent) return false;
+  }
+  return true;
+}
+
 void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
-  if (plan.product) return PackWeights(*plan.product, w, packed);
-  if (plan.variant == Variant::kDepthwise) return PackDepthwise(plan.shape, w, packed);
+  if (plan.product) {
+    const int64_t count = plan.shape.oc * plan.shape.c * plan.shape.taps();
+    const bool finite = !plan.direct || AllFinite(w, count);
+    PackWeights(finite ? *plan.product : *plan.direct, w, packed);
+    if (plan.direct) packed[plan.finite_offset] = finite ? 1.0f : 0.0f;
+    return;
+  }
   if (plan.variant == Variant::kWinograd) return PackWinograd(plan, w, packed);
+  if (plan.finite_offset >= 0)
+    packed[plan.finite_offset] =
+        AllFinite(w, plan.shape.oc * (plan.shape.c / plan.shape.groups) * plan.shape.taps()) ? 1.0f : 0.0f;
+  if (plan.variant == Variant::kDepthwise) return PackDepthwise(plan.shape, w, packed);
   ParallelFor(static_cast<int64_t>(plan.oc_groups.size()), [&](int64_t i, int) {
     const OcGroup& g = plan.oc_groups[static_cast<size_t>(i)];
     PackOcGroup(plan, g, w, packed + g.weight_offset[0]);

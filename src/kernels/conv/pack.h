@@ -6,6 +6,9 @@
 
 namespace opsnn::conv {
 
+// Are these numbers neither infinite nor NaN?
+bool AllFinite(const float* v, int64_t count);
+
 // The weights of group `g` in all phases, from `packed` on; w as in PackWeights. Not of depthwise and
 // Winograd plans. One thread.
 void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed);

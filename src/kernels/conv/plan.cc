@@ -159,6 +159,20 @@ void MakeOcGroups(ConvPlan* p) {
   }
 }
 
+// Does some kernel position of some output lie outside the input?
+bool MeetsPadding(const ConvPlan& p) {
+  const ConvShape& s = p.shape;
+  const auto outside = [](int64_t count, int64_t step, int64_t shift, int64_t size) {
+    return count > 0 && (shift < 0 || (count - 1) * step + shift >= size);
+  };
+  for (const Phase& phase : p.phases)
+    for (const Tap& t : phase.taps)
+      if (outside(phase.slices, p.in_step_d, t.dz, s.d) || outside(phase.rows, p.in_step_h, t.dy, s.h) ||
+          outside(phase.cols, p.in_step_w, t.dx, s.w))
+        return true;
+  return false;
+}
+
 void LayOutWeights(ConvPlan* p) {
   for (OcGroup& g : p->oc_groups) {
     for (const Phase& phase : p->phases) {
@@ -261,6 +275,8 @@ ConvPlan PlanConv(const ConvShape& given) {
       LayOutWeights(&p);
     }
   }
+  if (p.variant != Variant::kWinograd && p.variant != Variant::kPointwise && MeetsPadding(p))
+    p.finite_offset = p.packed_floats++;
   // Workspace: bias padded to whole blocks, then blocked copies of the operands that are not blocked.
   int64_t floats = out_blocks * kC0;
   const auto reserve = [&](int64_t n) {
@@ -279,12 +295,14 @@ ConvPlan PlanConv(const ConvShape& given) {
 }
 
 std::string PackKey(const ConvPlan& plan) {
-  if (plan.product) return "im2col " + PackKey(*plan.product);
+  if (plan.product)
+    return "im2col " + PackKey(*plan.product) + (plan.direct ? " or " + PackKey(*plan.direct) : "");
   const ConvShape& s = plan.shape;
   using ll = long long;
   std::string key = StrFormat("conv %s %s g%lld", Name(plan.variant), isa::Name(plan.tier), ll{s.groups});
   if (plan.variant == Variant::kWinograd) key += StrFormat(" m%d", s.winograd);
   if (!plan.oc_groups.empty()) key += StrFormat(" b%d", plan.oc_groups[0].blocks);
+  if (plan.finite_offset >= 0) key += " padded";
   if (s.transposed) {  // which taps belong to which phase
     key +=
         StrFormat(" s%lldx%lldx%lld d%lldx%lldx%lld p%lld,%lld,%lld phases %zu", ll{s.sd}, ll{s.sh}, ll{s.sw},

@@ -73,6 +73,12 @@ std::span<const TileKernel> ManyBlockTiles(isa::Tier tier);
 // The kernel for `blocks` output blocks with the fewest pixels that still holds `pixels`, or with the most
 // pixels if none does.
 const TileKernel& FindTile(isa::Tier tier, int blocks, int64_t pixels);
+// The same among those that have a row tile of neighbouring pixels.
+const TileKernel& FindRowTile(isa::Tier tier, int blocks, int64_t pixels);
+// What a tile computes, without products with padding: pixel by pixel, with the bits of the tiles where their
+// results are finite. Pixels of row tiles are `distance` floats apart. `marks`: if not 0, so many floats
+// behind every input value lies one that is nonzero unless the value is padding.
+void SkippingTile(const TileArgs& t, int blocks, int64_t distance, int64_t marks);
 // Most blocks computed together on this tier.
 int MaxBlocks(isa::Tier tier);
 

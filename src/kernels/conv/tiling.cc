@@ -60,6 +60,12 @@ const TileKernel& FindTile(isa::Tier tier, int blocks, int64_t pixels) {
   return *best;
 }
 
+const TileKernel& FindRowTile(isa::Tier tier, int blocks, int64_t pixels) {
+  const TileKernel* k = &FindTile(tier, blocks, pixels);
+  while (!k->For(Step::kBlock)) k = &FindTile(tier, blocks, k->pixels + 1);
+  return *k;
+}
+
 int MaxBlocks(isa::Tier tier) {
   int most = 1;
   for (const TileKernel& k : TileList(tier)) most = std::max(most, k.blocks);

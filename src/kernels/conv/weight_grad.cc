@@ -5,6 +5,7 @@
 
 #include "base/int_math.h"
 #include "base/parallel.h"
+#include "kernels/conv/pack.h"
 #include "kernels/conv/weight_grad_blocks.h"
 #include "kernels/conv/weight_grad_few.h"
 #include "kernels/conv/weight_grad_tile.h"
@@ -229,17 +230,20 @@ std::string WeightGradPlan::Describe() const {
                    static_cast<int>(run_rows), isa::Name(tier));
 }
 
-WeightGradPlan PlanWeightGrad(const ConvShape& given) {
+namespace {
+
+// Does some kernel column meet columns outside the image?
+bool ColumnsMeetPadding(const ConvShape& s) {
+  return s.pl > 0 || (s.ow - 1) * s.sw + (s.kw - 1) * s.dw - s.pl >= s.w;
+}
+
+WeightGradPlan PlanTiles(const ConvShape& given, bool may_spread) {
   constexpr int64_t kFewChannels = 4;
   WeightGradPlan p;
   p.given = given;
   p.tier = isa::ActiveTier();
-  if (FitsFewChannels(given)) {
-    PlanFewChannels(&p);
-    return p;
-  }
   p.shape = JoinRows(given);
-  p.spread = given.groups == 1 && (given.kw == 1 ? given.sw > 1 : given.c <= kFewChannels);
+  p.spread = may_spread && given.groups == 1 && (given.kw == 1 ? given.sw > 1 : given.c <= kFewChannels);
   if (p.spread) {
     p.shape.c = given.c * given.kw;
     p.shape.w = given.ow;
@@ -283,8 +287,7 @@ WeightGradPlan PlanWeightGrad(const ConvShape& given) {
   return p;
 }
 
-void RunWeightGrad(const WeightGradPlan& plan, const float* x, const float* dy, float* dw, void* workspace) {
-  if (plan.few_channels) return RunFewChannels(plan, x, dy, dw, workspace);
+void RunTiles(const WeightGradPlan& plan, const float* x, const float* dy, float* dw, void* workspace) {
   const ConvShape& s = plan.shape;
   float* const ws = static_cast<float*>(workspace);
   float *const blocked_x = ws + plan.x_offset, *const blocked_dy = ws + plan.dy_offset;
@@ -320,6 +323,32 @@ void RunWeightGrad(const WeightGradPlan& plan, const float* x, const float* dy, 
     row = chunk.end;
   }
   ParallelFor(tiles, [&](int64_t i, int) { StoreTile(plan, run, i, run.sums(i), dw); });
+}
+
+}  // namespace
+
+WeightGradPlan PlanWeightGrad(const ConvShape& given) {
+  if (FitsFewChannels(given)) {
+    WeightGradPlan p;
+    p.given = given;
+    p.tier = isa::ActiveTier();
+    PlanFewChannels(&p);
+    return p;
+  }
+  WeightGradPlan p = PlanTiles(given, true);
+  if (p.spread && ColumnsMeetPadding(given)) {
+    p.plain = std::make_shared<WeightGradPlan>(PlanTiles(given, false));
+    p.workspace_bytes = std::max(p.workspace_bytes, p.plain->workspace_bytes);
+  }
+  return p;
+}
+
+void RunWeightGrad(const WeightGradPlan& plan, const float* x, const float* dy, float* dw, void* workspace) {
+  if (plan.few_channels) return RunFewChannels(plan, x, dy, dw, workspace);
+  RunTiles(plan, x, dy, dw, workspace);
+  const ConvShape& s = plan.given;
+  if (plan.plain && !AllFinite(dw, s.oc * (s.c / s.groups) * s.taps()))
+    RunTiles(*plan.plain, x, dy, dw, workspace);
 }
 
 }  // namespace opsnn::conv

@@ -6,13 +6,13 @@
 // tile holds some input channels times one or two output blocks of one tap. For a transposed convolution, its
 // input and output change places. Every sum goes through the pixels in runs whose lengths depend on the shape
 // alone, and the sums of runs are added in order: the same bits whatever the threads.
-// With few channels padding takes part as zeros, so that values of dy that are not finite reach the gradients
-// of kernel positions that meet padding there.
+// Products with padding are not part of a sum: values of dy that are not finite reach nothing through them.
 #ifndef OPSNN_KERNELS_CONV_WEIGHT_GRAD_H_
 #define OPSNN_KERNELS_CONV_WEIGHT_GRAD_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "isa/tier.h"
@@ -37,6 +37,10 @@ struct WeightGradPlan {
   int64_t chunk_rows = 1, chunk_x_rows = 1;  // most rows of output and input cut into blocks at a time
   int64_t x_offset = 0, dy_offset = 0, sums_offset = 0;  // floats inside the workspace
   size_t workspace_bytes = 0;
+
+  // Spread columns hold padding as zeros: without spreading, for values that are not finite. Null: no
+  // padding.
+  std::shared_ptr<const WeightGradPlan> plain;
 
   std::string Describe() const;
 };

@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
 #include "kernels/conv/finish.h"
+#include "kernels/conv/pack.h"
 #include "kernels/conv/weight_grad_blocks.h"
 #include "kernels/conv/weight_grad_tile.h"
 #include "kernels/transpose/tile.h"
@@ -75,7 +76,10 @@ class FewRun {
     return copies_ + (channel * plan_.chunk_x_rows + row) * layout_.row;
   }
   void Filters(int64_t group, int64_t ky_begin, int64_t ky_end, const GradChunk& chunk) const;
-  void Rows(const GradChunk& chunk, int64_t row, int64_t end, int64_t ky, TapArgs* t) const;
+  void Sum(const GradChunk& chunk, int64_t first, int64_t ky_begin, int64_t ky_end, bool skips, float* dy,
+           float* sums) const;
+  void Columns(const TapArgs& whole, bool skips) const;
+  void Rows(const GradChunk& chunk, int64_t row, int64_t end, int64_t ky, bool skips, TapArgs* t) const;
   void Store(int64_t first, int64_t lanes, int64_t ky, bool add, const float* sums) const;
 
   const WeightGradPlan& plan_;
@@ -116,7 +120,19 @@ void FewRun::Filters(int64_t group, int64_t ky_begin, int64_t ky_end, const Grad
       static_cast<float*>(ThreadScratch(static_cast<size_t>((dy_floats + sums_floats) * kFloatBytes)));
   if (!dy) return;
   float* const sums = dy + dy_floats;
-  std::fill_n(sums, sums_floats, 0.0f);
+  Sum(chunk, first, ky_begin, ky_end, false, dy, sums);
+  // Padding took part as zeros: with values of dy that are not finite it must not.
+  if (!AllFinite(sums, sums_floats)) Sum(chunk, first, ky_begin, ky_end, true, dy, sums);
+  for (int64_t ky = ky_begin; ky < ky_end; ++ky)
+    Store(first, lanes, ky, chunk.begin > 0, sums + (ky - ky_begin) * row_sums);
+}
+
+// sums[kernel row][channel, kernel column][lane] of the filters from `first` on; `skips`: without padding.
+void FewRun::Sum(const GradChunk& chunk, int64_t first, int64_t ky_begin, int64_t ky_end, bool skips,
+                 float* dy, float* sums) const {
+  const int64_t real = std::min(kBlocks * kC0, s_.oc - first), blocks = CeilDiv(real, int64_t{kC0}),
+                lanes = blocks * kC0, row_sums = static_cast<int64_t>(offsets_.size()) * lanes;
+  std::fill_n(sums, (ky_end - ky_begin) * row_sums, 0.0f);
   TapArgs t;
   t.dy = dy;
   t.pixels = s_.ow;
@@ -134,23 +150,40 @@ void FewRun::Filters(int64_t group, int64_t ky_begin, int64_t ky_end, const Grad
                 static_cast<int>(std::min<int64_t>(kC0, real - b * kC0)), count * s_.ow, dy + b * t.dy_block);
     for (int64_t ky = ky_begin; ky < ky_end; ++ky) {
       t.sums = sums + (ky - ky_begin) * row_sums;
-      Rows(chunk, row, row + count, ky, &t);
+      Rows(chunk, row, row + count, ky, skips, &t);
     }
     row += count;
   }
-  for (int64_t ky = ky_begin; ky < ky_end; ++ky)
-    Store(first, lanes, ky, chunk.begin > 0, sums + (ky - ky_begin) * row_sums);
+}
+
+// The products of some rows; `skips`: a kernel column at a time, where it meets columns of the image.
+void FewRun::Columns(const TapArgs& whole, bool skips) const {
+  if (!skips) return tile_(whole);
+  std::vector<int64_t> offsets(static_cast<size_t>(s_.c));
+  for (int64_t kx = 0; kx < s_.kw; ++kx) {
+    const int64_t shift = kx * s_.dw - s_.pl, begin = shift < 0 ? CeilDiv(-shift, s_.sw) : 0,
+                  end = shift < s_.w ? std::min(s_.ow, CeilDiv(s_.w - shift, s_.sw)) : 0;
+    if (begin >= end) continue;
+    for (int64_t c = 0; c < s_.c; ++c) offsets[static_cast<size_t>(c)] = whole.offsets[c * s_.kw + kx];
+    TapArgs t = whole;
+    t.x += begin, t.dy += begin * kC0;
+    t.pixels = end - begin;
+    t.offsets = offsets.data(), t.channels = static_cast<int>(s_.c);
+    t.sums += kx * whole.sums_stride, t.sums_stride *= s_.kw;
+    tile_(t);
+  }
 }
 
 // Output rows [row, end) of one image, those of t->dy, under kernel row ky.
-void FewRun::Rows(const GradChunk& chunk, int64_t row, int64_t end, int64_t ky, TapArgs* t) const {
+void FewRun::Rows(const GradChunk& chunk, int64_t row, int64_t end, int64_t ky, bool skips,
+                  TapArgs* t) const {
   constexpr int64_t kAtOnce = 32;
   RowPair pairs[kAtOnce];
   t->x = copies_;
   t->rows = pairs;
   t->num_rows = 0;
   const auto flush = [&] {
-    if (t->num_rows > 0) tile_(*t);
+    if (t->num_rows > 0) Columns(*t, skips);
     t->num_rows = 0;
   };
   for (int64_t r = row; r < end; ++r) {

@@ -132,22 +132,34 @@ TEST_P(WeightGrad, FewChannels) {
   EXPECT_GT(few, 0);
 }
 
-// An infinite pixel reaches the gradients of the positions that meet it, and no others.
+// An infinite pixel, or an infinite gradient beside padding, reaches the gradients of the positions that meet
+// it, and no others; as what the definition says.
 TEST_P(WeightGrad, InfinityStaysWhereItIs) {
   Rng rng;
-  for (auto _ : testing::FuzzFor(300)) {
-    const ConvShape s = RandomImages(rng);
+  for (auto _ : testing::FuzzFor(700)) {
+    ConvShape s = rng.Chance(0.5) ? RandomImages(rng) : RandomShape(rng);
+    s.n = std::max<int64_t>(1, s.n);
     std::vector<float> x(static_cast<size_t>(s.n * s.c * s.plane()), 1),
         dy(static_cast<size_t>(s.n * s.oc * s.out_plane()), 1);
-    x[static_cast<size_t>(rng.Int(0, static_cast<int64_t>(x.size()) - 1))] = INFINITY;
+    const bool in_x = rng.Chance(0.4), in_dy = !in_x || rng.Chance(0.2);
+    if (in_x) x[static_cast<size_t>(rng.Int(0, static_cast<int64_t>(x.size()) - 1))] = INFINITY;
+    if (in_dy) dy[static_cast<size_t>(rng.Int(0, static_cast<int64_t>(dy.size()) - 1))] = -INFINITY;
     const WeightGradPlan plan = PlanWeightGrad(s);
     AlignedBuffer workspace(plan.workspace_bytes + 64);
-    std::vector<float> dw(static_cast<size_t>(s.oc * s.c * s.taps()));
+    std::vector<float> dw(static_cast<size_t>(s.oc * (s.c / s.groups) * s.taps())), again(dw.size());
     RunWeightGrad(plan, x.data(), dy.data(), dw.data(), workspace.data());
+    SetNumThreads(2);
+    RunWeightGrad(plan, x.data(), dy.data(), again.data(), workspace.data());
+    SetNumThreads(0);
+    ASSERT_EQ(std::memcmp(dw.data(), again.data(), dw.size() * sizeof(float)), 0) << plan.Describe();
     std::vector<double> want, magnitude;
     Reference(s, x, dy, &want, &magnitude);
-    for (size_t i = 0; i < want.size(); ++i)
-      ASSERT_EQ(std::isfinite(dw[i]), std::isfinite(want[i])) << plan.Describe() << " at " << i;
+    for (size_t i = 0; i < want.size(); ++i) {
+      const bool same = std::isfinite(want[i]) ? std::isfinite(dw[i])
+                        : std::isnan(want[i])  ? std::isnan(dw[i])
+                                               : double{dw[i]} == want[i];
+      ASSERT_TRUE(same) << plan.Describe() << " at " << i << ": " << dw[i] << " for " << want[i];
+    }
   }
 }
 

@@ -51,7 +51,6 @@ class WinogradRun {
   void FinishTileRows(int64_t begin, int64_t end, int64_t block) const;
   void FindPlainTiles();
   bool SpansTooMuch(int64_t row, int64_t t) const;
-  const TileKernel& KernelFor(int blocks, int64_t pixels) const;
 
   const ConvPlan& plan_;
   const ConvShape& s_;
@@ -67,14 +66,6 @@ class WinogradRun {
   const float* magnitudes_ = nullptr;     // [image][pixel]: largest |x| over the channels
   const uint8_t* plain_tiles_ = nullptr;  // [tile row of all images][tile]
 };
-
-// The smallest register tile of neighbouring pixels that holds `pixels`, else the largest.
-const TileKernel& WinogradRun::KernelFor(int blocks, int64_t pixels) const {
-  const TileKernel* k = &FindTile(plan_.tier, blocks, pixels);
-  for (int64_t more = pixels; !k->For(Step::kBlock); k = &FindTile(plan_.tier, blocks, more))
-    more = k->pixels + 1;
-  return *k;
-}
 
 bool WinogradRun::Memory(Chunk* chunk) const {
   const int64_t block = points_ * ChunkTiles() * kC0;
@@ -119,7 +110,7 @@ void WinogradRun::Multiply(const Chunk& chunk, int64_t first, int64_t last) cons
     const int64_t bytes = s_.c * g.blocks * kC0 * static_cast<int64_t>(sizeof(float));
     t.prefetch_bytes = 0;
     for (int64_t at = 0; at < used;) {
-      const TileKernel& k = KernelFor(g.blocks, used - at);
+      const TileKernel& k = FindRowTile(plan_.tier, g.blocks, used - at);
       t.pixels = k.pixels;  // behind the last tile there is room for the spare ones
       t.repeat = std::max<int64_t>(1, (used - at) / k.pixels);
       t.x = v + at * kC0;

@@ -113,7 +113,7 @@ HWY_INLINE void Finish(const WinogradOutput& out, int lane, V (&acc)[1][M * M]) 
 }
 
 // Sums of the tile straight from the definition, kC0 floats per output.
-template <int M>
+template <int M, bool kSkips>
 HWY_NOINLINE void PlainSums(const WinogradPlain& in, float* sums) {
   constexpr int N = M + 2;
   const D t;
@@ -123,21 +123,25 @@ HWY_NOINLINE void PlainSums(const WinogradPlain& in, float* sums) {
     for (int i = 0; i < M * M; ++i) acc[i] = hn::Zero(t);
     const float* w = in.weights + lane;
     HWY_ALIGN float pixels[N * N][kC0];
+    [[maybe_unused]] bool padding[N * N];
     for (int64_t first = 0; first < in.channels; first += kC0) {
       const float* const plane = in.x + first / kC0 * in.plane;
       for (int i = 0; i < N * N; ++i) {
         const int64_t y = in.top + i / N, x = in.left + i % N;
         const bool inside = y >= 0 && y < in.h && x >= 0 && x < in.w;
         for (int k = 0; k < kC0; ++k) pixels[i][k] = inside ? plane[(y * in.w + x) * kC0 + k] : 0.0f;
+        padding[i] = !inside;
       }
       const int channels = static_cast<int>(std::min<int64_t>(kC0, in.channels - first));
       for (int c = 0; c < channels; ++c)
         for (int tap = 0; tap < kWinogradTaps; ++tap, w += kC0) {
           const V weight = hn::LoadU(t, w);
-          const float(*const at)[kC0] = pixels + tap / 3 * N + tap % 3;
+          const int first_pixel = tap / 3 * N + tap % 3;
+          const float(*const at)[kC0] = pixels + first_pixel;
 #pragma GCC unroll 16
           for (int i = 0; i < M * M; ++i)
-            acc[i] = hn::MulAdd(weight, hn::Set(t, at[i / M * N + i % M][c]), acc[i]);
+            if (!kSkips || !padding[first_pixel + i / M * N + i % M])
+              acc[i] = hn::MulAdd(weight, hn::Set(t, at[i / M * N + i % M][c]), acc[i]);
         }
     }
 #pragma GCC unroll 16
@@ -184,8 +188,12 @@ void Output(const WinogradOutput& out) {
       }
     }
   }
-  if (HWY_UNLIKELY(out.plain || !hn::AllTrue(t, hn::Eq(not_finite, hn::Zero(t)))))
-    PlainSums<M>(out.sums, sums);
+  if (HWY_UNLIKELY(out.plain || !hn::AllTrue(t, hn::Eq(not_finite, hn::Zero(t))))) {
+    PlainSums<M, false>(out.sums, sums);
+    // Weights that are not finite must not meet padding.
+    if (!std::all_of(sums, sums + M * M * kC0, [](float v) { return v - v == 0; }))
+      PlainSums<M, true>(out.sums, sums);
+  }
   for (int lane = 0; lane < kC0; lane += kLanes) {
     V acc[1][M * M];
 #pragma GCC unroll 16

@@ -3,9 +3,11 @@
 #include <cstring>
 
 #include "kernels/conv/conv.h"
+#include "kernels/conv/pair.h"
 #include "kernels/transpose/strided_copy.h"
 #include "op/pointwise.h"
 #include "ops/conv/conv_op.h"
+#include "ops/conv/conv_pair.h"
 #include "ops/conv/tail.h"
 #include "vector/convert.h"
 #include "vector/scratch_failures.h"
@@ -54,6 +56,21 @@ struct Widened {
   size_t offset = 0;
 };
 
+// Weights and bias of one convolution.
+struct BoundWeights {
+  std::shared_ptr<const void> packed;  // null: packed on every run into the workspace
+  size_t packed_offset = 0;
+  BoundArg plain, bias;
+  bool has_bias = false;
+};
+
+// A depthwise convolution whose rows go on to the other while they are in the cache.
+struct Front {
+  conv::PairPlan pair;
+  BoundWeights weights;
+  PairActivation activation;
+};
+
 // dst[i] = src[i], in f32.
 void Widen(DType dtype, const void* src, int64_t count, float* dst) {
   constexpr int64_t kPiece = int64_t{64} << 10;
@@ -69,15 +86,21 @@ bool IsBlocked(const TensorDesc& d) { return d.layout.format == Format::kNC1HWC0
 class ConvKernel : public op::Kernel {
  public:
   Status Plan(const char* name, bool transposed, const PlanContext& c);
+  Status PlanPair(const PlanContext& c);
   Status Run(const RunArgs& args) const override;
   size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::string variant() const override;
 
  private:
+  Status CheckLayouts(const char* name, const PlanContext& c) const;
   Status MakeShape(const char* name, bool transposed, const PlanContext& c);
+  Status MakePair(const PlanContext& c);
+  Status PlanRest(const char* name, const PlanContext& c);
   Status PlanTail(const char* name, const PlanContext& c);
   void PlanOutputs(const PlanContext& c);
-  void PlanWeights(const PlanContext& c);
+  // Inputs `weights` and `bias` of the call, the latter where it is given.
+  BoundWeights PlanWeights(const PlanContext& c, const conv::ConvPlan& plan, size_t weights, size_t bias);
+  static void BindWeights(const BoundWeights& w, const RunArgs& args, conv::ConvArgs* a);
   // Stages operand `input` unless it is contiguous; returns where to read it.
   BoundArg Stage(const TensorDesc& d, int input, const Dims& dims);
   // Stages it in f32.
@@ -85,10 +108,10 @@ class ConvKernel : public op::Kernel {
   static char* Pointer(const BoundArg& b, const RunArgs& args);
 
   conv::ConvPlan plan_;
-  std::shared_ptr<const void> packed_;  // null: packed on every run into the workspace
-  size_t packed_offset_ = 0;
-  BoundArg x_, w_, bias_, residual_, y_;
-  bool has_bias_ = false, has_residual_ = false, has_y_ = true;
+  std::unique_ptr<const Front> front_;
+  BoundWeights weights_;
+  BoundArg x_, residual_, y_;
+  bool has_residual_ = false, has_y_ = true;
   ConvTail tail_;
   std::vector<BoundArg> tail_args_;
   std::vector<Staged> staged_;
@@ -136,29 +159,66 @@ Status ConvKernel::MakeShape(const char* name, bool transposed, const PlanContex
   return OkStatus();
 }
 
+Status ConvKernel::MakePair(const PlanContext& c) {
+  auto front = std::make_unique<Front>();
+  const op::Attrs& attrs = op::AttrsOf(c.attrs);
+  OPSNN_ASSIGN_OR_RETURN(PairShapes s,
+                         PairShapesOf(c.inputs[0]->dims, c.inputs[1]->dims, c.inputs[2]->dims, attrs));
+  s.first.x_blocked = IsBlocked(*c.inputs[0]);
+  s.second.y_blocked = IsBlocked(c.outputs[0]);
+  if (const char* refusal = conv::PairRefusal(s.first, s.second))
+    return Errorf(Code::kNotImplemented, "%s: %s", kConvPair, refusal);
+  front->pair = conv::PlanPair(s.first, s.second);
+  front->activation = PairActivation::Of(attrs);
+  plan_ = front->pair.second;
+  workspace_.Reserve(front->pair.workspace_bytes);
+  front->weights = PlanWeights(c, front->pair.first, 1, 3);
+  weights_ = PlanWeights(c, plan_, 2, 4);
+  front_ = std::move(front);
+  return OkStatus();
+}
+
 // Packed once per constant and packing; the key names everything that the packed order depends on.
-void ConvKernel::PlanWeights(const PlanContext& c) {
-  const TensorDesc& w = *c.inputs[1];
-  const size_t bytes = static_cast<size_t>(plan_.packed_floats) * sizeof(float);
-  if (c.packs == nullptr || w.constant == nullptr) {
-    packed_offset_ = workspace_.Reserve(bytes);
-    return;
+BoundWeights ConvKernel::PlanWeights(const PlanContext& c, const conv::ConvPlan& plan, size_t weights,
+                                     size_t bias) {
+  const TensorDesc& w = *c.inputs[weights];
+  const size_t bytes = static_cast<size_t>(plan.packed_floats) * sizeof(float);
+  BoundWeights b;
+  if (c.inputs.size() > bias && c.inputs[bias]) {
+    b.has_bias = true;
+    b.bias = StageFloats(*c.inputs[bias], static_cast<int>(bias));
   }
-  packed_ = c.packs->GetOrMake(w.constant, conv::PackKey(plan_), [&]() -> std::shared_ptr<const void> {
+  const auto at_run_time = [&] {
+    b.packed_offset = workspace_.Reserve(bytes);
+    b.plain = StageFloats(w, static_cast<int>(weights));
+    return b;
+  };
+  if (c.packs == nullptr || w.constant == nullptr) return at_run_time();
+  b.packed = c.packs->GetOrMake(w.constant, conv::PackKey(plan), [&]() -> std::shared_ptr<const void> {
     auto buffer = std::make_shared<AlignedBuffer>(std::max(bytes, sizeof(float)));
     if (!*buffer) return nullptr;
     if (w.dtype == DType::kF32) {
-      conv::PackWeights(plan_, w.constant->as<float>(), buffer->as<float>());
+      conv::PackWeights(plan, w.constant->as<float>(), buffer->as<float>());
     } else {
       const int64_t count = w.constant->size();
       const AlignedBuffer floats(static_cast<size_t>(std::max<int64_t>(1, count)) * sizeof(float));
       if (!floats) return nullptr;
       Widen(w.dtype, w.constant->data(), count, floats.as<float>());
-      conv::PackWeights(plan_, floats.as<float>(), buffer->as<float>());
+      conv::PackWeights(plan, floats.as<float>(), buffer->as<float>());
     }
     return {buffer, buffer->data()};
   });
-  if (!packed_) packed_offset_ = workspace_.Reserve(bytes);
+  return b.packed ? b : at_run_time();
+}
+
+void ConvKernel::BindWeights(const BoundWeights& w, const RunArgs& args, conv::ConvArgs* a) {
+  if (w.packed) {
+    a->weights = static_cast<const float*>(w.packed.get());
+  } else {
+    a->plain_weights = reinterpret_cast<const float*>(Pointer(w.plain, args));
+    a->packing = reinterpret_cast<float*>(static_cast<char*>(args.workspace) + w.packed_offset);
+  }
+  if (w.has_bias) a->epilogue.bias = reinterpret_cast<const float*>(Pointer(w.bias, args));
 }
 
 Status ConvKernel::PlanTail(const char* name, const PlanContext& c) {
@@ -235,7 +295,7 @@ void ConvKernel::PlanOutputs(const PlanContext& c) {
   }
 }
 
-Status ConvKernel::Plan(const char* name, bool transposed, const PlanContext& c) {
+Status ConvKernel::CheckLayouts(const char* name, const PlanContext& c) const {
   for (const TensorDesc* d : {c.inputs[0], &c.outputs[0]}) {
     const bool good =
         IsBlocked(*d) ? d->layout.c0 == conv::kC0 && d->dims.rank() == 4 : d->layout.format != Format::kNHWC;
@@ -251,14 +311,24 @@ Status ConvKernel::Plan(const char* name, bool transposed, const PlanContext& c)
                   "%s: dtype %s; implemented for blocked inputs and strided outputs: f32", name,
                   Name(c.inputs[0]->dtype));
   }
+  return OkStatus();
+}
+
+Status ConvKernel::Plan(const char* name, bool transposed, const PlanContext& c) {
+  OPSNN_RETURN_IF_ERROR(CheckLayouts(name, c));
   OPSNN_RETURN_IF_ERROR(MakeShape(name, transposed, c));
-  PlanWeights(c);
+  weights_ = PlanWeights(c, plan_, 1, 2);
+  return PlanRest(name, c);
+}
+
+Status ConvKernel::PlanPair(const PlanContext& c) {
+  OPSNN_RETURN_IF_ERROR(CheckLayouts(kConvPair, c));
+  OPSNN_RETURN_IF_ERROR(MakePair(c));
+  return PlanRest(kConvPair, c);
+}
+
+Status ConvKernel::PlanRest(const char* name, const PlanContext& c) {
   x_ = Stage(*c.inputs[0], 0, c.inputs[0]->dims);
-  if (!packed_) w_ = StageFloats(*c.inputs[1], 1);
-  if (c.inputs.size() > 2 && c.inputs[2]) {
-    has_bias_ = true;
-    bias_ = StageFloats(*c.inputs[2], 2);
-  }
   if (c.tail) OPSNN_RETURN_IF_ERROR(PlanTail(name, c));
   if (!tail_.rest && c.outputs[0].dtype != DType::kF32) {  // stored by a program, which rounds
     ProgramBuilder copy;
@@ -294,13 +364,7 @@ Status ConvKernel::Run(const RunArgs& args) const {
     Widen(w.dtype, Pointer(w.from, args), w.count, reinterpret_cast<float*>(ws + w.offset));
   a.half_x = Pointer(x_, args);
   a.x = plan_.shape.x_dtype == DType::kF32 ? static_cast<const float*>(a.half_x) : nullptr;
-  if (packed_) {
-    a.weights = static_cast<const float*>(packed_.get());
-  } else {
-    a.plain_weights = reinterpret_cast<const float*>(Pointer(w_, args));
-    a.packing = reinterpret_cast<float*>(ws + packed_offset_);
-  }
-  if (has_bias_) a.epilogue.bias = reinterpret_cast<const float*>(Pointer(bias_, args));
+  BindWeights(weights_, args, &a);
   if (has_residual_) a.residual = reinterpret_cast<const float*>(Pointer(residual_, args));
   if (has_y_) a.y = reinterpret_cast<float*>(Pointer(y_, args));
   a.epilogue.act = tail_.act;
@@ -319,7 +383,18 @@ Status ConvKernel::Run(const RunArgs& args) const {
     a.epilogue.args = tail_args;
   }
   const vector::ScratchCheck scratch;
-  conv::RunConv(plan_, a);
+  if (front_) {
+    conv::PairArgs both;
+    both.first.x = a.x;
+    BindWeights(front_->weights, args, &both.first);
+    both.first.epilogue.act = front_->activation.act;
+    std::copy(front_->activation.imm, front_->activation.imm + 2, both.first.epilogue.act_imm);
+    both.second = a;
+    both.workspace = ws;
+    conv::RunPair(front_->pair, both);
+  } else {
+    conv::RunConv(plan_, a);
+  }
   OPSNN_RETURN_IF_ERROR(scratch.Check("convolution"));
   if (copy_out_) {
     TensorView to = out_view_;
@@ -330,11 +405,11 @@ Status ConvKernel::Run(const RunArgs& args) const {
 }
 
 std::string ConvKernel::variant() const {
-  std::string v = plan_.Describe();
+  std::string v = front_ ? front_->pair.Describe() : plan_.Describe();
   if (has_residual_) v += ", +residual";
   if (tail_.affine) v += ", +affine";
   if (tail_.rest) v += ", +program";
-  if (!packed_) v += ", weights packed at run time";
+  if (!weights_.packed) v += ", weights packed at run time";
   if (!plan_.refused.empty()) v += "; not " + plan_.refused;
   return v;
 }
@@ -353,6 +428,12 @@ double WinogradGrowth(int tile, int64_t channels) { return conv::WinogradGrowth(
 Result<KernelPtr> PlanConvolution(const char* name, bool transposed, const PlanContext& c) {
   auto kernel = std::make_shared<ConvKernel>();
   OPSNN_RETURN_IF_ERROR(kernel->Plan(name, transposed, c));
+  return KernelPtr(std::move(kernel));
+}
+
+Result<KernelPtr> PlanConvolutionPair(const PlanContext& c) {
+  auto kernel = std::make_shared<ConvKernel>();
+  OPSNN_RETURN_IF_ERROR(kernel->PlanPair(c));
   return KernelPtr(std::move(kernel));
 }
 

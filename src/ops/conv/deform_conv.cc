@@ -1,72 +1,33 @@
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "kernels/conv/deform.h"
 #include "op/pointwise.h"
-#include "ops/conv/conv_op.h"
+#include "ops/conv/deform_op.h"
 #include "ops/conv/floats.h"
 
 namespace opsnn::ops {
 namespace {
 
 using op::TensorDesc;
-using ll = long long;
 
 constexpr const char* kName = "DeformConv";
 enum Input : uint8_t { kX, kW, kOffset, kB, kMask, kInputs };
 
 const TensorDesc* InputAt(op::InputDescs inputs, size_t i) { return i < inputs.size() ? inputs[i] : nullptr; }
 
-struct DeformCall {
-  ConvCall conv;
-  int64_t offset_groups = 1;
-  int64_t channels = 1;  // of offset per value: offset_groups * kernel positions
-  bool planes = false;
-  bool mask_inside = false;  // the third part of offset
-};
-
-// `want` has sizes that are not known where it cannot say.
-Status CheckDims(const char* input, const Dims& got, const Dims& want) {
-  bool fits = got.rank() == want.rank();
-  for (int i = 0; fits && i < want.rank(); ++i)
-    fits = got[i] == want[i] || got[i] == kUnknownDim || want[i] == kUnknownDim;
-  if (fits) return OkStatus();
-  return InvalidArgument("%s: %s has shape %s; allowed: %s", kName, input, ToString(got).c_str(),
-                         ToString(want).c_str());
-}
-
 Result<DeformCall> Resolve(op::InputDescs inputs, const op::Attrs& attrs) {
-  const Dims &x = inputs[kX]->dims, &w = inputs[kW]->dims, &offset = inputs[kOffset]->dims;
-  if (x.rank() != 4) {
-    return InvalidArgument("%s: X has shape %s; allowed: rank 4 (N, C, H, W)", kName, ToString(x).c_str());
-  }
-  DeformCall call;
-  OPSNN_ASSIGN_OR_RETURN(call.conv, ResolveConv(kName, false, x, w, attrs));
-  call.offset_groups = attrs.Int("offset_group", 1);
-  call.planes = attrs.Int("offset_planes", 0) != 0;
-  if (call.offset_groups < 1 || (x[1] >= 0 && x[1] % call.offset_groups != 0)) {
-    return InvalidArgument("%s: attribute offset_group is %lld; allowed: a divisor of the %lld channels of X",
-                           kName, ll{call.offset_groups}, ll{x[1]});
-  }
-  constexpr int64_t kMostPixels = std::numeric_limits<int32_t>::max() - 1;
-  int64_t pixels = 0;
-  if (x[2] >= 0 && x[3] >= 0 && (__builtin_mul_overflow(x[2], x[3], &pixels) || pixels > kMostPixels)) {
-    return InvalidArgument("%s: X has shape %s; allowed: up to 2^31 - 2 pixels", kName, ToString(x).c_str());
-  }
+  const bool planes = attrs.Int("offset_planes", 0) != 0, has_mask = InputAt(inputs, kMask) != nullptr;
+  OPSNN_ASSIGN_OR_RETURN(DeformCall call,
+                         ResolveDeform(kName, {inputs[kX]->dims, inputs[kW]->dims, inputs[kOffset]->dims},
+                                       planes, planes && !has_mask, attrs));
+  if (!IsKnown(inputs[kW]->dims)) return call;
   const Dims& out = call.conv.out;
-  if (!IsKnown(w)) return call;
-  if (__builtin_mul_overflow(call.offset_groups, w[2] * w[3], &call.channels)) {
-    return InvalidArgument("%s: attribute offset_group is %lld; allowed: a divisor of the channels of X",
-                           kName, ll{call.offset_groups});
-  }
-  const bool has_mask = InputAt(inputs, kMask) != nullptr;
-  call.mask_inside = call.planes && !has_mask && offset.rank() == 4 && offset[1] == 3 * call.channels;
-  OPSNN_RETURN_IF_ERROR(
-      CheckDims("offset", offset, {x[0], (call.mask_inside ? 3 : 2) * call.channels, out[2], out[3]}));
   if (has_mask)
-    OPSNN_RETURN_IF_ERROR(CheckDims("mask", inputs[kMask]->dims, {x[0], call.channels, out[2], out[3]}));
-  if (const TensorDesc* b = InputAt(inputs, kB)) OPSNN_RETURN_IF_ERROR(CheckDims("B", b->dims, Dims{out[1]}));
+    OPSNN_RETURN_IF_ERROR(CheckDeformDims(kName, "mask", inputs[kMask]->dims,
+                                          {inputs[kX]->dims[0], call.channels, out[2], out[3]}));
+  if (const TensorDesc* b = InputAt(inputs, kB))
+    OPSNN_RETURN_IF_ERROR(CheckDeformDims(kName, "B", b->dims, Dims{out[1]}));
   return call;
 }
 

@@ -1,0 +1,40 @@
+// A depthwise convolution and the pointwise one behind it, some rows at a time: what lies between them is
+// written to memory of the thread, where it stays in the private L2 cache, and never to memory at large.
+//
+//   y = post2(bias2 + W2 post1(bias1 + depthwise(x)))
+//
+// Every sum goes in the order of the parts, so that the bits are theirs.
+#ifndef OPSNN_KERNELS_CONV_PAIR_H_
+#define OPSNN_KERNELS_CONV_PAIR_H_
+
+#include "kernels/conv/conv.h"
+
+namespace opsnn::conv {
+
+struct PairPlan {
+  ConvPlan first, second;   // as they would run alone
+  size_t first_offset = 0;  // bytes inside the workspace: the first's, behind the second's
+  size_t workspace_bytes = 0;
+  std::string Describe() const;
+};
+
+// Why the two cannot run together; null if they can. The second's input is the first's output.
+const char* PairRefusal(const ConvShape& first, const ConvShape& second);
+
+// The layouts between them do not matter.
+PairPlan PlanPair(const ConvShape& first, const ConvShape& second);
+
+// Rows of the first's output that are made at a time.
+int64_t PairStripRows(const ConvShape& first, int threads);
+
+// `first` has no y, residual, program or moments, `second` no x; both have packed weights, or plain ones with
+// their packing. Workspaces are set from `workspace`.
+struct PairArgs {
+  ConvArgs first, second;
+  void* workspace = nullptr;
+};
+void RunPair(const PairPlan& plan, const PairArgs& args);
+
+}  // namespace opsnn::conv
+
+#endif  // OPSNN_KERNELS_CONV_PAIR_H_

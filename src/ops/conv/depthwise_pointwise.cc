@@ -1,0 +1,110 @@
+#include "kernels/conv/pair.h"
+#include "op/pointwise.h"
+#include "ops/conv/conv_pair.h"
+#include "ops/conv/tail.h"
+
+namespace opsnn::ops {
+namespace {
+
+using op::TensorDesc;
+using ll = long long;
+
+struct NamedAct {
+  const char* name;
+  RegAct act;
+};
+constexpr NamedAct kActs[] = {{"none", RegAct::kNone},
+                              {"relu", RegAct::kRelu},
+                              {"clip", RegAct::kClip},
+                              {"hardswish", RegAct::kHardSwish}};
+
+Status CheckVector(const char* what, const TensorDesc* b, int64_t channels) {
+  if (!b || !b->known_rank || !IsKnown(b->dims) || channels == kUnknownDim || b->dims == Dims{channels})
+    return OkStatus();
+  return InvalidArgument("%s: %s has shape %s; allowed: [%lld], one value per output channel", kConvPair,
+                         what, ToString(b->dims).c_str(), ll{channels});
+}
+
+Status InferPair(op::InferContext& c) {
+  const TensorDesc &x = *c.inputs[0], &w = *c.inputs[1], &w2 = *c.inputs[2];
+  TensorDesc y;
+  y.dtype = x.dtype;
+  if (!x.known_rank || !w.known_rank || !w2.known_rank) {
+    y.known_rank = false;
+    c.outputs.assign(1, y);
+    return OkStatus();
+  }
+  OPSNN_ASSIGN_OR_RETURN(const ConvCall call,
+                         ResolveConv(kConvPair, false, x.dims, w.dims, op::AttrsOf(c.attrs)));
+  const int64_t channels = call.out[1];
+  if (w2.dims.rank() != 4 || w2.dims[2] != 1 || w2.dims[3] != 1 ||
+      (channels >= 0 && w2.dims[1] >= 0 && w2.dims[1] != channels)) {
+    return InvalidArgument("%s: W2 has shape %s; allowed: (O, %lld, 1, 1)", kConvPair,
+                           ToString(w2.dims).c_str(), ll{channels});
+  }
+  const auto input = [&c](size_t i) { return i < c.inputs.size() ? c.inputs[i] : nullptr; };
+  OPSNN_RETURN_IF_ERROR(CheckVector("B", input(3), channels));
+  OPSNN_RETURN_IF_ERROR(CheckVector("B2", input(4), w2.dims[0]));
+  y.dims = call.out;
+  y.dims[1] = w2.dims[0];
+  c.outputs.assign(1, y);
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<PairShapes> PairShapesOf(const Dims& x, const Dims& w, const Dims& w2, const op::Attrs& attrs) {
+  OPSNN_ASSIGN_OR_RETURN(const conv::ConvShape first, ShapeOfCall(kConvPair, false, x, w, attrs));
+  PairShapes s{first, {}};
+  s.second.n = first.n, s.second.c = first.oc, s.second.oc = w2[0];
+  s.second.h = s.second.oh = first.oh, s.second.w = s.second.ow = first.ow;
+  return s;
+}
+
+PairActivation PairActivation::Of(const op::Attrs& attrs) {
+  PairActivation a;
+  const std::string name = attrs.String("activation", "none");
+  for (const NamedAct& known : kActs)
+    if (name == known.name) a.act = known.act;
+  const std::vector<double> values = attrs.Floats("activation_values");
+  for (size_t i = 0; i < std::min<size_t>(2, values.size()); ++i) a.imm[i] = static_cast<float>(values[i]);
+  return a;
+}
+
+void PairActivation::Set(op::Attrs* attrs) const {
+  for (const NamedAct& known : kActs)
+    if (act == known.act) attrs->Set("activation", std::string(known.name));
+  attrs->Set("activation_values", std::vector<double>{double{imm[0]}, double{imm[1]}});
+}
+
+std::optional<PairActivation> PairActivation::FromTail(const Program& program) {
+  if (program.num_inputs != 1 || program.outputs.size() != 1) return std::nullopt;
+  const Result<ConvTail> t = CutTail(program, {false});
+  if (!t.ok() || t->rest || t->affine || t->residual >= 0) return std::nullopt;
+  for (const NamedAct& known : kActs)
+    if (t->act == known.act) return PairActivation{t->act, {t->act_imm[0], t->act_imm[1]}};
+  return std::nullopt;
+}
+
+std::optional<PairShapes> MatchPair(const TensorDesc& x, const TensorDesc& w, const op::Attrs& attrs,
+                                    const TensorDesc& w2, const op::Attrs& attrs2) {
+  for (const TensorDesc* d : {&x, &w, &w2})
+    if (!d->known_rank || !IsKnown(d->dims) || d->dims.rank() != 4 || d->dtype != DType::kF32)
+      return std::nullopt;
+  const Result<PairShapes> s = PairShapesOf(x.dims, w.dims, w2.dims, attrs);
+  if (!s.ok()) return std::nullopt;
+  const Result<conv::ConvShape> second =
+      ShapeOfCall("Conv", false, {s->first.n, s->first.oc, s->first.oh, s->first.ow}, w2.dims, attrs2);
+  if (!second.ok() || second->im2col || s->first.im2col) return std::nullopt;
+  if (conv::PairRefusal(s->first, *second)) return std::nullopt;
+  return *s;
+}
+
+int64_t PairRows(const PairShapes& s, int threads) { return conv::PairStripRows(s.first, threads); }
+
+}  // namespace opsnn::ops
+
+OPSNN_DEFINE_OPERATOR(DepthwisePointwise) {
+  def.infer = [](op::InferContext& c) { return ops::InferPair(c); };
+  def.plan = [](const op::PlanContext& c) { return ops::PlanConvolutionPair(c); };
+}
