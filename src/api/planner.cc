@@ -129,6 +129,7 @@ PlanningCost MeasurePlanning() {
   for (int i = 0; i < kShapes; ++i) {
     plan::ContractionEdge e;
     e.chain = "matmul+gelu";
+    e.words = false;  // as a call asks
     const auto size = [&] { return static_cast<int64_t>(std::exp2(12.0 * rng() / 4294967296.0)) + 1; };
     e.m = size(), e.n = size(), e.k = size();
     e.tail = &tail;

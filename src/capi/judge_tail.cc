@@ -48,8 +48,9 @@ plan::ContractionEdge EdgeOf(const OpCall& call, const Dims& y) {
 std::shared_ptr<const plan::Decision> JudgeProduct(const char* api, plan::ContractionEdge e) {
   e.chain = "matmul";
   for (const Stage& s : e.tail->stages) e.chain += std::string("+") + Info(s.op).name;
+  e.words = VerboseHas("plan");
   auto d = plan::CachedJudgeContraction(e, device::HostProfileUnmeasured(), GetKnobs());
-  if (VerboseHas("plan")) {
+  if (e.words) {
     std::fprintf(stderr, "judge: %s %s m=%lld n=%lld k=%lld batch=%lld %s: %s, %s\n", api, e.chain.c_str(),
                  static_cast<long long>(e.m), static_cast<long long>(e.n), static_cast<long long>(e.k),
                  static_cast<long long>(e.batch), Name(e.dtype), Name(d->verdict), d->reason.c_str());

@@ -102,33 +102,32 @@ double BackwardMicroseconds(const Contraction& c, double cube_us) {
                                ReadMicroseconds(c.result_bytes, level, c.p, c.cores));
 }
 
-void AddFusedTermsHost(const Contraction& c, const Tile& tile, std::vector<CostTerm>& t) {
+void AddFusedTermsHost(const Contraction& c, const Tile& tile, CostSum& t) {
   const double cube = CubeOf(c, tile);
-  t.push_back({"cube", cube});
+  t.Add("cube", cube);
   // The core that computes the block also runs the chain on it: nothing overlaps, but the block is in L1d.
   const double l1d = c.p.clock_mhz() > 0 ? 2.0 * static_cast<double>(c.result_bytes) / c.cores /
                                                std::max(1.0, c.p.ub_rate()) / c.p.clock_mhz()
                                          : 0;
   const double chain = std::max(l1d, VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores));
-  t.push_back({"chain", chain});
+  t.Add("chain", chain);
   // Loads of other operands and stores of the output spread over the product. While the chain works on a
   // block in L1d nothing else is under way.
   const double moves = ReadMicroseconds(c.operand_bytes, c.operand_level, c.p, c.cores) +
                        WriteMicroseconds(c.output_bytes, c.output_level, c.p, c.cores);
-  t.push_back({"operands and output", std::max(0.0, moves - cube)});
+  t.Add("operands and output", std::max(0.0, moves - cube));
   // A convolution's block is whole pixels or rows of blocked channels, contiguous as they are.
-  t.push_back({"short rows", c.e.kind == ContractionKind::kGemm ? ShortRowsMicroseconds(c) : 0});
-  t.push_back({"program blocks", ProgramBlocksMicroseconds(c)});
-  t.push_back({"conversion", ConversionMicroseconds(c, c.e.convert_elements + c.e.cast_elements)});
-  t.push_back({"long chain", LongChainMicroseconds(c, chain)});
-  if (c.e.training) t.push_back({"kept for the backward pass", BackwardMicroseconds(c, cube)});
+  t.Add("short rows", c.e.kind == ContractionKind::kGemm ? ShortRowsMicroseconds(c) : 0);
+  t.Add("program blocks", ProgramBlocksMicroseconds(c));
+  t.Add("conversion", ConversionMicroseconds(c, c.e.convert_elements + c.e.cast_elements));
+  t.Add("long chain", LongChainMicroseconds(c, chain));
+  if (c.e.training) t.Add("kept for the backward pass", BackwardMicroseconds(c, cube));
 }
 
 // On an NPU cube and vector units are partners: while the cube computes a block, the vector unit runs the
 // chain on the one before. The two overlap only when a block keeps the cube busy for longer than the
 // hand-over takes; otherwise each block waits for the other unit.
-void AddFusedTermsNpu(const Contraction& c, const Tile& tile, double handover_cycles,
-                      std::vector<CostTerm>& t) {
+void AddFusedTermsNpu(const Contraction& c, const Tile& tile, double handover_cycles, CostSum& t) {
   const double cube = CubeOf(c, tile);
   const double blocks = BlocksPerCore(c.shape, tile, c.cores);
   const double handover = handover_cycles / c.p.clock_mhz();
@@ -142,14 +141,14 @@ void AddFusedTermsNpu(const Contraction& c, const Tile& tile, double handover_cy
   const double vector =
       std::max(moves, VectorMicroseconds(c.instructions, c.elements, c.e.out_dtype, c.p, c.cores));
   const bool overlaps = cube / blocks >= handover;
-  t.push_back({"cube", cube});
-  t.push_back({"chain", overlaps ? std::max(0.0, vector - cube) : vector});
+  t.Add("cube", cube);
+  t.Add("chain", overlaps ? std::max(0.0, vector - cube) : vector);
   // The last block's chain has nothing left to hide behind.
-  t.push_back({"last block", overlaps ? vector / blocks : 0});
-  t.push_back({"hand-over", handover * blocks});
-  t.push_back({"conversion", ConversionMicroseconds(c, c.e.convert_elements + c.e.cast_elements)});
-  t.push_back({"long chain", LongChainMicroseconds(c, vector)});
-  if (c.e.training) t.push_back({"kept for the backward pass", BackwardMicroseconds(c, cube)});
+  t.Add("last block", overlaps ? vector / blocks : 0);
+  t.Add("hand-over", handover * blocks);
+  t.Add("conversion", ConversionMicroseconds(c, c.e.convert_elements + c.e.cast_elements));
+  t.Add("long chain", LongChainMicroseconds(c, vector));
+  if (c.e.training) t.Add("kept for the backward pass", BackwardMicroseconds(c, cube));
 }
 
 }  // namespace
@@ -196,13 +195,12 @@ TileBlocks BlocksOf(const Contraction& c) {
   return b;
 }
 
-void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
-  auto& t = d.split_terms;
+double AddSplitTerms(const Contraction& c, const Tile& tile, CostSum& t) {
   const double cube = CubeOf(c, tile);
-  t.push_back({"cube", cube});
+  t.Add("cube", cube);
   // The product's own stores drain while it computes; what takes longer than that shows.
   const double write = WriteMicroseconds(c.result_bytes, c.level, c.p, c.cores);
-  t.push_back({StrFormat("write C to %s", Name(c.level)), std::max(0.0, write - cube)});
+  t.Add("write C to ", Name(c.level), std::max(0.0, write - cube));
   const double read = ReadMicroseconds(c.result_bytes, c.level, c.p, c.cores);
   const double others = ReadMicroseconds(c.operand_bytes, c.operand_level, c.p, c.cores);
   const int64_t from_memory =
@@ -212,29 +210,26 @@ void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d) {
                             ? StreamedMicroseconds(c.output_bytes, from_memory, c.p, c.cores)
                             : WriteMicroseconds(c.output_bytes, c.output_level, c.p, c.cores, true);
   const double vector = VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores);
-  t.push_back({StrFormat("read C from %s", Name(c.level)), read});
-  t.push_back({"other operands", others});
-  t.push_back({"write output", output});
-  t.push_back({"chain", Overlapped(vector, read + others + output) - (read + others + output)});
-  t.push_back({"conversion", ConversionMicroseconds(c, c.e.cast_elements)});
-  t.push_back({"launch", c.p.launch_us()});
+  t.Add("read C from ", Name(c.level), read);
+  t.Add("other operands", others);
+  t.Add("write output", output);
+  t.Add("chain", Overlapped(vector, read + others + output) - (read + others + output));
+  t.Add("conversion", ConversionMicroseconds(c, c.e.cast_elements));
+  t.Add("launch", c.p.launch_us());
   const bool shared = c.cores > 1 && (!c.p.is_host() || c.result_bytes + c.output_bytes >= kSharedBytes);
-  t.push_back({"join cores", shared ? c.p.sync_us() : 0});
+  t.Add("join cores", shared ? c.p.sync_us() : 0);
   const double others_lines =
       c.level == Level::kL1 ? LineMicroseconds(c, c.result_bytes, kOthersLinePassCycles) : 0;
-  t.push_back({"shared out again", shared && c.p.is_host() ? kSharedAgainMicroseconds + others_lines : 0});
+  t.Add("shared out again", shared && c.p.is_host() ? kSharedAgainMicroseconds + others_lines : 0);
+  return cube;
 }
 
-double AddFusedTerms(const Contraction& c, const Tile& tile, double handover_cycles,
-                     std::vector<CostTerm>& t) {
+void AddFusedTerms(const Contraction& c, const Tile& tile, double handover_cycles, CostSum& t) {
   if (c.p.is_host()) {
     AddFusedTermsHost(c, tile, t);
   } else {
     AddFusedTermsNpu(c, tile, handover_cycles, t);
   }
-  double us = 0;
-  for (const CostTerm& term : t) us += term.us;
-  return us;
 }
 
 }  // namespace opsnn::plan

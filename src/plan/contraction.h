@@ -2,10 +2,9 @@
 #ifndef OPSNN_PLAN_CONTRACTION_H_
 #define OPSNN_PLAN_CONTRACTION_H_
 
-#include <vector>
-
 #include "plan/cost.h"
 #include "plan/judge.h"
+#include "plan/judge_terms.h"
 #include "plan/tiling.h"
 
 namespace opsnn::plan {
@@ -33,10 +32,10 @@ Contraction Describe(const ContractionEdge& e, const device::DeviceProfile& p);
 TileBlocks BlocksOf(const Contraction& c);
 
 // The chain as an operator of its own: reads the intermediate and the other operands, writes the output.
-void AddSplitTerms(const Contraction& c, const Tile& tile, Decision& d);
-// The chain on blocks that are still on chip; `handover_cycles` per block on an NPU. Returns the sum.
-double AddFusedTerms(const Contraction& c, const Tile& tile, double handover_cycles,
-                     std::vector<CostTerm>& t);
+// Returns the cube's part.
+double AddSplitTerms(const Contraction& c, const Tile& tile, CostSum& t);
+// The chain on blocks that are still on chip; `handover_cycles` per block on an NPU.
+void AddFusedTerms(const Contraction& c, const Tile& tile, double handover_cycles, CostSum& t);
 
 // The cube's time of a region, with B brought into panels again.
 double CubeOf(const Contraction& c, const Tile& tile);
@@ -52,8 +51,10 @@ inline constexpr int64_t kRowUnit = 16;  // rows of a block are a multiple of th
 
 // The hybrid form: the rows in blocks whose intermediate stays in a cache, each fused or split as it is
 // cheaper, and the remainder likewise. Where that beats both whole forms by a margin, the verdict becomes
-// kHybrid and d.regions says what was chosen. The tiles are those of the whole forms.
-void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& split, Decision& d);
+// kHybrid and d.regions says what was chosen. The tiles are those of the whole forms, `cube_us` is what the
+// split one takes on the cube.
+void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& split, double cube_us,
+                     Decision& d);
 
 }  // namespace opsnn::plan
 

@@ -24,7 +24,7 @@ constexpr double kMoveLatencyCycles = 50;
 // loads per cycle feed one multiply-add per cycle and lane.
 constexpr double kDepthwiseShare = 0.5;
 
-double Microseconds(double cycles, double mhz) { return mhz > 0 ? cycles / mhz : 0; }
+double AtClock(double cycles, double mhz) { return mhz > 0 ? cycles / mhz : 0; }
 
 // Bytes per cycle of one core at a level. Memory is shared: all cores together cannot exceed the total rate.
 double RatePerCore(Level l, bool write, const DeviceProfile& p, int cores) {
@@ -42,7 +42,7 @@ double RatePerCore(Level l, bool write, const DeviceProfile& p, int cores) {
 
 double MoveMicroseconds(int64_t bytes, Level l, bool write, const DeviceProfile& p, int cores) {
   const double per_core = static_cast<double>(bytes) / std::max(cores, 1);
-  return Microseconds(per_core / RatePerCore(l, write, p, cores), p.clock_mhz());
+  return AtClock(per_core / RatePerCore(l, write, p, cores), p.clock_mhz());
 }
 
 }  // namespace
@@ -74,39 +74,55 @@ double BlocksPerCore(const MatrixShape& s, const Tile& t, int cores) {
   return CeilDiv(blocks, cores);
 }
 
-double CubeMicroseconds(const MatrixShape& s, const Tile& t, bool loads_ahead, const DeviceProfile& p,
-                        int cores) {
-  const double size = static_cast<double>(SizeOf(s.dtype));
+CubeTime::CubeTime(const MatrixShape& s, bool loads_ahead, const DeviceProfile& p, int cores)
+    : shape_(s),
+      cores_(cores),
+      loads_ahead_(loads_ahead),
+      size_(static_cast<double>(SizeOf(s.dtype))),
+      mac_(p.mac(s.dtype)),
+      clock_mhz_(p.clock_mhz()) {
   if (s.depthwise) {
     const double macs = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) *
                         static_cast<double>(s.batch);
-    const double compute = Microseconds(macs / (p.mac(s.dtype) * kDepthwiseShare * cores), p.clock_mhz());
-    return std::max(compute, ReadMicroseconds(s.a_bytes, LevelOf(s.a_bytes, cores, p), p, cores));
+    least_us_ = std::max(AtClock(macs / (mac_ * kDepthwiseShare * cores), clock_mhz_),
+                         ReadMicroseconds(s.a_bytes, LevelOf(s.a_bytes, cores, p), p, cores));
+    return;
   }
-  const int64_t rows = static_cast<int64_t>(p.fractal_rows());
-  const double bm = static_cast<double>(RoundUp(std::min(t.m, s.m), rows));
-  const double bn = static_cast<double>(std::min(t.n, RoundUp(s.n, rows)));
-  const double bk = static_cast<double>(std::min(t.k, s.k));
+  rows_ = static_cast<int64_t>(p.fractal_rows());
   const double b_bytes =
-      static_cast<double>(s.batch) * static_cast<double>(s.n) * static_cast<double>(s.k) * size;
+      static_cast<double>(s.batch) * static_cast<double>(s.n) * static_cast<double>(s.k) * size_;
   const int64_t operands = static_cast<int64_t>(std::min(9e18, static_cast<double>(s.a_bytes) + b_bytes));
-  const Level level = LevelOf(operands, cores, p) == Level::kHbm ? Level::kHbm : Level::kL2;
   // A block's operands come through L2 even when they live in memory: other cores read the same rows and
   // columns, so memory sees them about once per core's round instead of once per block.
-  const double rate = RatePerCore(Level::kL2, false, p, cores);
-  const double compute = bm * bn * bk / p.mac(s.dtype) + kStepCycles;
+  rate_ = RatePerCore(Level::kL2, false, p, cores);
+  if (LevelOf(operands, cores, p) == Level::kHbm)
+    least_us_ = MoveMicroseconds(operands, Level::kHbm, false, p, cores);
   // An A that is smaller than m x k (a conv's image, whose windows overlap) is loaded in that proportion.
-  const double a_share = std::min(1.0, static_cast<double>(s.a_bytes) /
-                                           std::max(1.0, static_cast<double>(s.m) * static_cast<double>(s.k) *
-                                                             static_cast<double>(s.batch) * size));
-  const double load = (bm * bk * a_share + bk * bn) * size / rate + (loads_ahead ? 0 : kMoveLatencyCycles);
-  const double step = loads_ahead ? std::max(compute, load) : compute + load;
+  a_share_ = std::min(1.0, static_cast<double>(s.a_bytes) /
+                               std::max(1.0, static_cast<double>(s.m) * static_cast<double>(s.k) *
+                                                 static_cast<double>(s.batch) * size_));
+}
+
+double CubeTime::Microseconds(const Tile& t) const {
+  const MatrixShape& s = shape_;
+  if (s.depthwise) return least_us_;
+  const double bm = static_cast<double>(RoundUp(std::min(t.m, s.m), rows_));
+  const double bn = static_cast<double>(std::min(t.n, RoundUp(s.n, rows_)));
+  const double bk = static_cast<double>(std::min(t.k, s.k));
+  const double compute = bm * bn * bk / mac_ + kStepCycles;
+  const double load =
+      (bm * bk * a_share_ + bk * bn) * size_ / rate_ + (loads_ahead_ ? 0 : kMoveLatencyCycles);
+  const double step = loads_ahead_ ? std::max(compute, load) : compute + load;
   const double steps = CeilDiv(static_cast<double>(s.k), bk);
-  const double first = loads_ahead ? load + kMoveLatencyCycles : 0;
+  const double first = loads_ahead_ ? load + kMoveLatencyCycles : 0;
   // Loading ahead goes on from one block to the next: only a core's first block waits.
-  const double on_chip = BlocksPerCore(s, t, cores) * steps * step + first;
-  const double memory = level == Level::kHbm ? MoveMicroseconds(operands, level, false, p, cores) : 0;
-  return std::max(Microseconds(on_chip, p.clock_mhz()), memory);
+  const double on_chip = BlocksPerCore(s, t, cores_) * steps * step + first;
+  return std::max(AtClock(on_chip, clock_mhz_), least_us_);
+}
+
+double CubeMicroseconds(const MatrixShape& s, const Tile& t, bool loads_ahead, const DeviceProfile& p,
+                        int cores) {
+  return CubeTime(s, loads_ahead, p, cores).Microseconds(t);
 }
 
 double ReadMicroseconds(int64_t bytes, Level l, const DeviceProfile& p, int cores) {
@@ -147,7 +163,7 @@ double VectorMicroseconds(double instructions_per_element, int64_t elements, DTy
   const double lanes = std::max(1.0, p.vector_bytes() / size);
   const double per_core = p.is_host() ? 1 : std::max(1.0, p.vector_cores() / std::max(1.0, p.cores()));
   const double instructions = instructions_per_element * static_cast<double>(elements) / lanes;
-  return Microseconds(instructions / (cores * per_core), p.vector_clock_mhz());
+  return AtClock(instructions / (cores * per_core), p.vector_clock_mhz());
 }
 
 double Overlapped(double a_us, double b_us) {

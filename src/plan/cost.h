@@ -24,6 +24,22 @@ int ActiveCores(const device::DeviceProfile& p, int threads);
 // and loading, times the rounds that the busiest core makes.
 double CubeMicroseconds(const MatrixShape& s, const Tile& t, bool loads_ahead, const device::DeviceProfile& p,
                         int cores);
+// The same for many tiles of one product: what does not depend on the tile is worked out once.
+class CubeTime {
+ public:
+  CubeTime(const MatrixShape& s, bool loads_ahead, const device::DeviceProfile& p, int cores);
+  double Microseconds(const Tile& t) const;
+
+ private:
+  MatrixShape shape_;
+  int cores_;
+  bool loads_ahead_;
+  int64_t rows_ = 1;
+  double size_, mac_, clock_mhz_;
+  double rate_ = 1;      // bytes per cycle and core that reach a block
+  double a_share_ = 1;   // of an A that is smaller than m x k
+  double least_us_ = 0;  // what no tile can beat: memory, or all of a depthwise window
+};
 // Blocks that the busiest core works through.
 double BlocksPerCore(const MatrixShape& s, const Tile& t, int cores);
 

@@ -17,6 +17,7 @@ using device::DeviceProfile;
 using device::Field;
 
 void DescribeEdge(const ContractionEdge& e, const DeviceProfile& p, Decision& d) {
+  if (!e.words) return;
   d.chain = e.chain;
   d.where = e.where;
   d.shape = !e.shape.empty() ? e.shape
@@ -49,6 +50,26 @@ bool DecideByRule(const ContractionEdge& e, const Knobs& knobs, Decision& d) {
   return false;
 }
 
+void DescribeBudget(const ContractionEdge& e, const TileChoice& fused, const TileBlocks& blocks,
+                    const DeviceProfile& p, const Knobs& knobs, Decision& d) {
+  d.budget = ComputeBudget(fused.tile, blocks, p, knobs.l1_reserve, false).items;
+  d.retries = fused.retries;
+  NameEpilogueBlocks(e.tail, d);
+}
+
+std::string NoTileFits(const TileChoice& fused, const TileBlocks& blocks, const DeviceProfile& p,
+                       const Knobs& knobs) {
+  return StrFormat("no tile fits after %d tries: %s", static_cast<int>(fused.retries.size()),
+                   ComputeBudget(fused.tile, blocks, p, knobs.l1_reserve, false).overflow.c_str());
+}
+
+std::string ContextOf(const Contraction& c, const Tile& fused, const Tile& split) {
+  std::string text = StrFormat("the intermediate of %s would live in %s; tile %s",
+                               SizeText(c.result_bytes).c_str(), Name(c.level), TileText(fused).c_str());
+  if (!(fused == split)) text += " instead of " + TileText(split) + " without the chain";
+  return text;
+}
+
 }  // namespace
 
 Decision JudgeContraction(const ContractionEdge& e, const DeviceProfile& p, const Knobs& knobs) {
@@ -69,37 +90,35 @@ Decision JudgeContraction(const ContractionEdge& e, const DeviceProfile& p, cons
   const Contraction c = Describe(e, p);
   TileBlocks blocks = BlocksOf(c);
   const TileChoice fused = ChooseTile(c.shape, {}, blocks, p, c.cores, knobs, false);
-  const Budget budget = ComputeBudget(fused.tile, blocks, p, knobs.l1_reserve, false);
-  d.budget = budget.items;
-  d.retries = fused.retries;
-  NameEpilogueBlocks(e.tail, d);
-
-  blocks.epilogue_blocks = 0;
-  const TileChoice split = ChooseTile(c.shape, {}, blocks, p, c.cores, knobs, false);
-  AddSplitTerms(c, split.tile, d);
+  if (e.words) DescribeBudget(e, fused, blocks, p, knobs, d);
+  Tile split = fused.alone;
+  if (split.m == 0) {
+    blocks.epilogue_blocks = 0;
+    split = ChooseTile(c.shape, {}, blocks, p, c.cores, knobs, false).tile;
+  }
+  CostSum split_us(e.words ? &d.split_terms : nullptr), fused_us(e.words ? &d.fused_terms : nullptr);
+  const double cube_us = AddSplitTerms(c, split, split_us);
   if (!fused.fits) {
-    SumUp(knobs, d);
-    Rule(d, Verdict::kSplit,
-         StrFormat("no tile fits after %d tries: %s", static_cast<int>(fused.retries.size()),
-                   budget.overflow.c_str()));
+    SumUp(knobs, split_us.us(), 0, d);
+    d.benefit_us = 0;
+    Rule(d, Verdict::kSplit, e.words ? NoTileFits(fused, blocks, p, knobs) : "");
     return d;
   }
-  double fused_without = AddFusedTerms(c, fused.tile, p.handover_cycles(), d.fused_terms);
-  SumUp(knobs, d);
-  if (!p.is_host() && p.assumed(Field::k_handover_cycles)) {
-    std::vector<CostTerm> without;
-    fused_without = AddFusedTerms(c, fused.tile, 0, without);
-  }
+  AddFusedTerms(c, fused.tile, p.handover_cycles(), fused_us);
+  SumUp(knobs, split_us.us(), fused_us.us(), d);
   if (knobs.fusion == FusionMode::kForce) {
     Rule(d, Verdict::kFuse, "fusion is forced");
     return d;
   }
-  std::string context =
-      StrFormat("the intermediate of %s would live in %s; tile %s", SizeText(c.result_bytes).c_str(),
-                Name(c.level), TileText(fused.tile).c_str());
-  if (!(fused.tile == split.tile)) context += " instead of " + TileText(split.tile) + " without the chain";
-  DecideByCost(knobs, fused_without, SplitWithoutAssumed(d, p), context, d);
-  ConsiderRegions(c, fused.tile, split.tile, d);
+  if (e.words) {
+    CostSum fused_without(nullptr);
+    AddFusedTerms(c, fused.tile, p.assumed(Field::k_handover_cycles) ? 0 : p.handover_cycles(),
+                  fused_without);
+    DecideByCost(knobs, fused_without.us(), SplitWithoutAssumed(d, p), ContextOf(c, fused.tile, split), d);
+  } else {
+    DecideByCost(d);
+  }
+  ConsiderRegions(c, fused.tile, split, cube_us, d);
   return d;
 }
 

@@ -51,6 +51,9 @@ struct ContractionEdge {
   bool legal = true;                // false: the graph already knows why not (`illegal_reason`)
   std::string illegal_reason;
   int threads = 0;  // 0 = as many as are available; the host only
+  // false: the decision has verdict, regions and times alone, which takes half as long. Planning a run wants
+  // no more; `explain` asks again with words.
+  bool words = true;
 };
 
 // Two products in a chain, (m x k) x (k x hidden) and what comes out times (hidden x n), with a chain between
@@ -75,6 +78,7 @@ struct PointwiseEdge {
   int64_t output_bytes = 0;
   bool intermediate_kept = false;  // somebody else reads it: it is written either way
   int threads = 0;
+  bool words = true;  // as in ContractionEdge
 };
 
 // A pointwise chain before or behind a row program (softmax, norms), or a row program behind another.

@@ -75,7 +75,7 @@ std::shared_ptr<const Decision> CachedJudgeContraction(const ContractionEdge& e,
   key.data = {uint64_t{1} | static_cast<uint64_t>(e.kind) << 8 | static_cast<uint64_t>(e.dtype) << 16 |
                   static_cast<uint64_t>(e.out_dtype) << 24 | static_cast<uint64_t>(e.precision_first) << 32 |
                   static_cast<uint64_t>(e.full_operands) << 40 | static_cast<uint64_t>(e.training) << 33 |
-                  static_cast<uint64_t>(e.concurrent) << 48,
+                  static_cast<uint64_t>(e.words) << 34 | static_cast<uint64_t>(e.concurrent) << 48,
               static_cast<uint64_t>(ClassOf(e.m)),
               static_cast<uint64_t>(ClassOf(e.n)),
               static_cast<uint64_t>(ClassOf(e.k)),
@@ -111,23 +111,23 @@ std::shared_ptr<const Decision> CachedJudgePointwise(const PointwiseEdge& e, con
                                                      const Knobs& knobs) {
   const int threads = p.is_host() ? (e.threads > 0 ? e.threads : ThreadsAvailable()) : 0;
   JudgeKey key;
-  key.data = {
-      uint64_t{2} | static_cast<uint64_t>(e.dtype) << 16 | static_cast<uint64_t>(e.intermediate_kept) << 32,
-      static_cast<uint64_t>(ClassOf(e.elements)),
-      static_cast<uint64_t>(ClassOf(e.first_bytes)),
-      static_cast<uint64_t>(ClassOf(e.second_bytes)),
-      static_cast<uint64_t>(ClassOf(e.output_bytes)),
-      e.first ? e.first->Hash() : 0,
-      e.second ? e.second->Hash() : 0,
-      static_cast<uint64_t>(threads),
-      p.Fingerprint(),
-      KnobWord(knobs),
-      Bits(knobs.fuse_threshold),
-      std::hash<std::string>{}(e.chain),
-      0,
-      0,
-      0,
-      0};
+  key.data = {uint64_t{2} | static_cast<uint64_t>(e.dtype) << 16 |
+                  static_cast<uint64_t>(e.intermediate_kept) << 32 | static_cast<uint64_t>(e.words) << 34,
+              static_cast<uint64_t>(ClassOf(e.elements)),
+              static_cast<uint64_t>(ClassOf(e.first_bytes)),
+              static_cast<uint64_t>(ClassOf(e.second_bytes)),
+              static_cast<uint64_t>(ClassOf(e.output_bytes)),
+              e.first ? e.first->Hash() : 0,
+              e.second ? e.second->Hash() : 0,
+              static_cast<uint64_t>(threads),
+              p.Fingerprint(),
+              KnobWord(knobs),
+              Bits(knobs.fuse_threshold),
+              std::hash<std::string>{}(e.chain),
+              0,
+              0,
+              0,
+              0};
   return FindOrJudge(key, knobs, [&] {
     PointwiseEdge of_class = e;
     of_class.elements = ClassOf(e.elements);

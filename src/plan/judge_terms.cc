@@ -28,16 +28,25 @@ bool Rule(Decision& d, Verdict v, std::string reason) {
 }
 
 void SumUp(const Knobs& knobs, Decision& d) {
-  d.time_fused_us = Sum(d.fused_terms);
-  d.time_split_us = Sum(d.split_terms);
-  d.benefit_us = d.fused_terms.empty() ? 0 : d.time_split_us - d.time_fused_us;
+  SumUp(knobs, Sum(d.split_terms), Sum(d.fused_terms), d);
+  if (d.fused_terms.empty()) d.benefit_us = 0;
+}
+
+void SumUp(const Knobs& knobs, double split_us, double fused_us, Decision& d) {
+  d.time_fused_us = fused_us;
+  d.time_split_us = split_us;
+  d.benefit_us = split_us - fused_us;
   d.threshold_us = std::max(knobs.fuse_threshold, kGreyZone) * d.time_split_us;
+}
+
+void DecideByCost(Decision& d) {
+  d.verdict = d.benefit_us > d.threshold_us ? Verdict::kFuse : Verdict::kSplit;
 }
 
 void DecideByCost(const Knobs& knobs, double fused_without, double split_without, const std::string& context,
                   Decision& d) {
-  const bool fuse = d.benefit_us > d.threshold_us;
-  d.verdict = fuse ? Verdict::kFuse : Verdict::kSplit;
+  DecideByCost(d);
+  const bool fuse = d.verdict == Verdict::kFuse;
   // The largest difference between the sides, for the reader: what the verdict hangs on.
   const std::vector<CostTerm>& side = fuse ? d.split_terms : d.fused_terms;
   const std::vector<CostTerm>& other = fuse ? d.fused_terms : d.split_terms;

@@ -3,6 +3,7 @@
 #define OPSNN_PLAN_JUDGE_TERMS_H_
 
 #include <string>
+#include <vector>
 
 #include "base/knobs.h"
 #include "device/profile.h"
@@ -11,12 +12,34 @@
 
 namespace opsnn::plan {
 
+// The time of one side, added up term by term. Without a list the terms have no names.
+class CostSum {
+ public:
+  explicit CostSum(std::vector<CostTerm>* terms) : terms_(terms) {}
+  void Add(const char* name, double us) {
+    us_ += us;
+    if (terms_) terms_->push_back({name, us});
+  }
+  void Add(const char* what, const char* where, double us) {  // "write C to " and "HBM"
+    us_ += us;
+    if (terms_) terms_->push_back({std::string(what) + where, us});
+  }
+  double us() const { return us_; }
+
+ private:
+  std::vector<CostTerm>* terms_;
+  double us_ = 0;
+};
+
 // Gives a verdict that costs do not enter; always true, so that a caller can return it.
 bool Rule(Decision& d, Verdict v, std::string reason);
 // Times, benefit and threshold from the terms. The threshold is the knob's share of the split time, but never
 // less than the grey zone in which the model cannot tell.
 void SumUp(const Knobs& knobs, Decision& d);
-// The verdict by benefit against threshold; `context` ends the reason. `fused_without` and `split_without`
+void SumUp(const Knobs& knobs, double split_us, double fused_us, Decision& d);
+// The verdict by benefit against threshold.
+void DecideByCost(Decision& d);
+// The same in words; `context` ends the reason. `fused_without` and `split_without`
 // are the times without what rests on assumed fields: if they give another verdict, this one rests on the
 // assumptions.
 void DecideByCost(const Knobs& knobs, double fused_without, double split_without, const std::string& context,

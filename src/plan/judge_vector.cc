@@ -38,9 +38,11 @@ void Describe(const std::string& chain, const std::string& where, const std::str
 
 Decision JudgePointwiseChain(const PointwiseEdge& e, const DeviceProfile& p, const Knobs& knobs) {
   Decision d;
-  Describe(e.chain, e.where,
-           e.shape.empty() ? StrFormat("elements=%lld", static_cast<long long>(e.elements)) : e.shape,
-           e.dtype, p, d);
+  if (e.words) {
+    Describe(e.chain, e.where,
+             e.shape.empty() ? StrFormat("elements=%lld", static_cast<long long>(e.elements)) : e.shape,
+             e.dtype, p, d);
+  }
   if (!e.first || !e.second) {
     Rule(d, Verdict::kRefuse, "one side is not a vector program");
     return d;
@@ -52,35 +54,36 @@ Decision JudgePointwiseChain(const PointwiseEdge& e, const DeviceProfile& p, con
   const int cores = ActiveCores(p, e.threads);
   const int live = PeakLiveSlots(*e.first) + PeakLiveSlots(*e.second) - 1;
   const int64_t block = std::min<int64_t>(kBlockBytes, 4 * std::max<int64_t>(e.elements, 1));
-  d.budget.push_back({StrFormat("%d live blocks", live), "UB", live * block});
+  if (e.words) d.budget.push_back({StrFormat("%d live blocks", live), "UB", live * block});
   const bool fits = live * block <= static_cast<int64_t>(p.ub_bytes());
 
   const int64_t middle = e.elements * static_cast<int64_t>(SizeOf(e.dtype));
   const double a = InstructionsPerElement(*e.first, p), b = InstructionsPerElement(*e.second, p);
-  d.split_terms.push_back(
-      {"first pass", PassMicroseconds(a, e.elements, e.dtype, e.first_bytes, middle, p, cores)});
-  d.split_terms.push_back({"second pass", PassMicroseconds(b, e.elements, e.dtype, e.second_bytes + middle,
-                                                           e.output_bytes, p, cores)});
-  d.split_terms.push_back({"launch", p.launch_us()});
-  d.split_terms.push_back({"join cores", cores > 1 ? p.sync_us() : 0});
+  CostSum split(e.words ? &d.split_terms : nullptr), fused(e.words ? &d.fused_terms : nullptr);
+  split.Add("first pass", PassMicroseconds(a, e.elements, e.dtype, e.first_bytes, middle, p, cores));
+  split.Add("second pass",
+            PassMicroseconds(b, e.elements, e.dtype, e.second_bytes + middle, e.output_bytes, p, cores));
+  split.Add("launch", p.launch_us());
+  split.Add("join cores", cores > 1 ? p.sync_us() : 0);
   const int64_t kept = e.intermediate_kept ? middle : 0;
-  d.fused_terms.push_back(
-      {"one pass", PassMicroseconds(a + b, e.elements, e.dtype, e.first_bytes + e.second_bytes,
-                                    e.output_bytes + kept, p, cores)});
+  fused.Add("one pass", PassMicroseconds(a + b, e.elements, e.dtype, e.first_bytes + e.second_bytes,
+                                         e.output_bytes + kept, p, cores));
   // Values that do not fit UB go to L1 and back once per stage that uses them.
   const double spilled =
       fits ? 0 : static_cast<double>(live * block) / p.ub_bytes() * static_cast<double>(middle);
-  d.fused_terms.push_back({"long chain", ReadMicroseconds(static_cast<int64_t>(spilled),
-                                                          p.is_host() ? Level::kL1 : Level::kL2, p, cores)});
-  SumUp(knobs, d);
+  fused.Add("long chain",
+            ReadMicroseconds(static_cast<int64_t>(spilled), p.is_host() ? Level::kL1 : Level::kL2, p, cores));
+  SumUp(knobs, split.us(), fused.us(), d);
   if (knobs.fusion == FusionMode::kForce) {
     Rule(d, Verdict::kFuse, "fusion is forced");
-    return d;
+  } else if (!e.words) {
+    DecideByCost(d);
+  } else {
+    DecideByCost(knobs, d.time_fused_us, SplitWithoutAssumed(d, p),
+                 StrFormat("the intermediate of %s would live in %s", SizeText(middle).c_str(),
+                           Name(LevelOf(2 * middle, cores, p))),
+                 d);
   }
-  DecideByCost(knobs, d.time_fused_us, SplitWithoutAssumed(d, p),
-               StrFormat("the intermediate of %s would live in %s", SizeText(middle).c_str(),
-                         Name(LevelOf(2 * middle, cores, p))),
-               d);
   return d;
 }
 

@@ -37,11 +37,10 @@ struct Parts {
     ContractionEdge e = whole.e;
     e.m = block;
     const Contraction c = PartOf(whole, e, block, cube_us);
-    Decision d;
-    AddSplitTerms(c, split, d);
-    Region r{first, rows, block, Verdict::kSplit, 0, 0};
-    for (const CostTerm& t : d.split_terms) r.split_us += t.us;
-    r.fused_us = AddFusedTerms(c, fused, c.p.handover_cycles(), d.fused_terms);
+    CostSum split_us(nullptr), fused_us(nullptr);
+    AddSplitTerms(c, split, split_us);
+    AddFusedTerms(c, fused, c.p.handover_cycles(), fused_us);
+    Region r{first, rows, block, Verdict::kSplit, fused_us.us(), split_us.us()};
     if (r.fused_us < r.split_us) r.verdict = Verdict::kFuse;
     return r;
   }
@@ -102,7 +101,8 @@ Contraction PartOf(const Contraction& whole, const ContractionEdge& e, int64_t r
   return c;
 }
 
-void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& split, Decision& d) {
+void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& split, double cube_us,
+                     Decision& d) {
   const ContractionEdge& e = whole.e;
   // Rows of one plain matrix: the pass would drop the rounding of a narrower output.
   if (e.kind != ContractionKind::kGemm || e.batch != 1 || e.convert_elements > 0) return;
@@ -113,7 +113,7 @@ void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& sp
   const int64_t block = most / kRowUnit * kRowUnit;
   if (block == 0 || block >= e.m) return;
 
-  const Parts parts{whole, fused, split, d.split_terms.empty() ? 0 : d.split_terms.front().us};
+  const Parts parts{whole, fused, split, cube_us};
   const int64_t inside = e.m / block * block;
   std::vector<Region> regions = {parts.Price(0, inside, block)};
   if (inside < e.m) regions.push_back(parts.Price(inside, e.m - inside, e.m - inside));
@@ -125,12 +125,13 @@ void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& sp
   const bool all_fused = regions.front().verdict == Verdict::kFuse;
   if (all_fused || us >= (1 - kMargin) * best) return;
   d.verdict = Verdict::kHybrid;
+  d.regions = std::move(regions);
+  if (!e.words) return;
   d.reason = StrFormat(
       "by regions %.3g us, fused %.3g, split %.3g: the intermediate of a block stays in %s", us,
       d.time_fused_us, d.time_split_us,
       Name(LevelOf(static_cast<int64_t>(static_cast<double>(block) * row_bytes), whole.cores, whole.p)));
-  for (const Region& r : regions) d.reason += "; " + Describe(r);
-  d.regions = std::move(regions);
+  for (const Region& r : d.regions) d.reason += "; " + Describe(r);
 }
 
 Decision JudgeRowsBehind(const ContractionEdge& e, const DeviceProfile& p, const Knobs& knobs) {
@@ -165,9 +166,10 @@ Decision JudgeRowsBehind(const ContractionEdge& e, const DeviceProfile& p, const
   TileBlocks blocks = BlocksOf(c);
   blocks.epilogue_blocks = 0;
   const Tile tile = ChooseTile(c.shape, {}, blocks, p, c.cores, knobs, false).tile;
-  AddSplitTerms(c, tile, d);
+  CostSum split(&d.split_terms);
+  const double cube_us = AddSplitTerms(c, tile, split);
   const double start = StartMicroseconds(c);
-  const Parts parts{c, tile, tile, d.split_terms.front().us};
+  const Parts parts{c, tile, tile, cube_us};
   Region rows = parts.Price(0, e.m, std::min(block, e.m));
   rows.verdict = Verdict::kSplit;
   const double count = static_cast<double>(CeilDiv(e.m, rows.block));

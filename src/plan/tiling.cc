@@ -66,12 +66,11 @@ struct Solver {
            l0c <= p.l0c_bytes();
   }
 
-  double Microseconds(const Tile& t) const {
-    return CubeMicroseconds(shape, t, p.is_host() || blocks.nbuf > 1, p, cores);
-  }
+  CubeTime Cube() const { return {shape, p.is_host() || blocks.nbuf > 1, p, cores}; }
 
   // The fastest tile that fits with this many epilogue blocks; {0,0,0} when none does.
   Tile Best(int epilogue_blocks) const {
+    const CubeTime cube = Cube();
     Tile best;
     double best_time = 0;
     for (int64_t m_step : kSteps) {
@@ -81,7 +80,7 @@ struct Solver {
         const int64_t tk = LargestK(tm, tn, epilogue_blocks);
         if (tk > 0) {
           const Tile t{tm, tn, tk};
-          const double time = Microseconds(t);
+          const double time = cube.Microseconds(t);
           // Ties go to the smaller tile, which was tried first: more blocks to share out.
           if (best.m == 0 || time < best_time * 0.999) {
             best = t;
@@ -130,7 +129,7 @@ struct Solver {
   }
 
   bool Try(const Tile& t, std::vector<Retry>& log) const {
-    const Budget b = ComputeBudget(t, blocks, p, reserve, single_pool);
+    const Budget b = ComputeBudget(t, blocks, p, reserve, single_pool, /*words=*/false);
     // The pool that is fullest says whether it fits.
     Retry r{t.m, t.n, t.k, b.l1, b.l1_available, b.fits};
     if (!b.fits && b.ub > b.ub_available)
@@ -145,32 +144,36 @@ struct Solver {
 }  // namespace
 
 Budget ComputeBudget(const Tile& t, const TileBlocks& blocks, const DeviceProfile& p, double l1_reserve,
-                     bool single_pool) {
+                     bool single_pool, bool words) {
   Budget b;
   b.l1_available = Available(p.l1_bytes(), l1_reserve);
   b.ub_available = static_cast<int64_t>(p.ub_bytes());
   b.l0c_available = static_cast<int64_t>(p.l0c_bytes());
-  auto charge = [&b](std::string block, Pool pool, int64_t bytes) {
+  auto charge = [&](const char* block, int number, Pool pool, int64_t bytes) {
     int64_t& used = pool == Pool::kL1 ? b.l1 : pool == Pool::kUb ? b.ub : b.l0c;
     used = SaturatingAdd(used, bytes);
-    b.items.push_back({std::move(block), device::Name(pool), bytes});
+    if (!words) return;
+    b.items.push_back({number < 0 ? block : block + std::to_string(number), device::Name(pool), bytes});
   };
   const Pool a_pool = single_pool ? Pool::kL1 : p.a_pool;
   const Pool c_pool = single_pool ? Pool::kL1 : p.c_pool;
   const Pool e_pool = single_pool ? Pool::kL1 : p.epilogue_pool;
-  charge("A", a_pool, Bytes(blocks.nbuf * Product(t.m, t.k, blocks.a_size)));
-  charge("B", a_pool, Bytes(blocks.nbuf * Product(t.k, t.n, blocks.b_size)));
-  charge("C", c_pool, Bytes(Product(t.m, t.n, blocks.c_size)));
+  charge("A", -1, a_pool, Bytes(blocks.nbuf * Product(t.m, t.k, blocks.a_size)));
+  charge("B", -1, a_pool, Bytes(blocks.nbuf * Product(t.k, t.n, blocks.b_size)));
+  charge("C", -1, c_pool, Bytes(Product(t.m, t.n, blocks.c_size)));
   // The vector cores that belong to a cube core share its block between them.
   const double sharing =
       single_pool || p.is_host() ? 1 : std::max(1.0, p.vector_cores() / std::max(1.0, p.cores()));
   for (int i = 0; i < blocks.epilogue_blocks; ++i) {
     const double bytes = Product(t.m, t.n, blocks.epilogue_size) / sharing;
-    charge(blocks.epilogue_blocks == 1 ? "epilogue" : "epilogue:" + std::to_string(i), e_pool,
-           Bytes(std::ceil(bytes)));
+    const bool one = blocks.epilogue_blocks == 1;
+    charge(one ? "epilogue" : "epilogue:", one ? -1 : i, e_pool, Bytes(std::ceil(bytes)));
   }
-  auto check = [&b](const char* pool, int64_t used, int64_t available) {
-    if (used <= available || !b.overflow.empty()) return;
+  b.fits = true;
+  auto check = [&](const char* pool, int64_t used, int64_t available) {
+    if (used <= available || !b.fits) return;
+    b.fits = false;
+    if (!words) return;
     b.overflow = StrFormat("%s: %lld of %lld bytes", pool, static_cast<long long>(used),
                            static_cast<long long>(available));
   };
@@ -179,7 +182,6 @@ Budget ComputeBudget(const Tile& t, const TileBlocks& blocks, const DeviceProfil
     check("L0C", b.l0c, b.l0c > 0 ? b.l0c_available : 0);
     check("UB", b.ub, b.ub > 0 ? b.ub_available : 0);
   }
-  b.fits = b.overflow.empty();
   return b;
 }
 
@@ -192,7 +194,7 @@ TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlo
   s.shape.k = std::max<int64_t>(shape.k, 1);
   TileChoice c;
   // What the product alone would like best.
-  Tile t = s.Best(0);
+  Tile t = c.alone = s.Best(0);
   if (t.m == 0) {
     t = {given.m > 0 ? given.m : s.align.m, given.n > 0 ? given.n : s.align.n,
          given.k > 0 ? given.k
@@ -206,7 +208,9 @@ TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlo
     // The ladder finds a tile quickly; the search finds the best one. Keep whichever is predicted to be
     // faster.
     const Tile best = s.Best(blocks.epilogue_blocks);
-    if (best.m > 0 && !(best == t) && s.Microseconds(best) < s.Microseconds(t) && s.Try(best, c.retries))
+    const CubeTime cube = s.Cube();
+    if (best.m > 0 && !(best == t) && cube.Microseconds(best) < cube.Microseconds(t) &&
+        s.Try(best, c.retries))
       t = best;
   }
   c.tile = t;

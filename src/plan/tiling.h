@@ -41,14 +41,16 @@ struct Budget {
   bool fits = false;
   std::string overflow;  // "L1: 360448 of 262144 bytes", the first pool that does not fit
 };
-// The profile says which pool a block is charged to; single_pool charges all four to L1.
+// The profile says which pool a block is charged to; single_pool charges all four to L1. Without `words`
+// there are neither items nor the overflow's text.
 Budget ComputeBudget(const Tile& t, const TileBlocks& blocks, const device::DeviceProfile& p,
-                     double l1_reserve, bool single_pool);
+                     double l1_reserve, bool single_pool, bool words = true);
 
 struct TileChoice {
   Tile tile;
   bool fits = false;
   std::vector<Retry> retries;  // every tile tried, in order; the last one is `tile`
+  Tile alone;                  // the best without epilogue blocks; m = 0: none fits
 };
 // The aligned tile with the best predicted throughput that fits, found by shrinking the preferred tile:
 // tile_k first (never below min_tile_k), then tile_m and tile_n. Positive fields of

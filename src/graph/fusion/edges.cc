@@ -193,6 +193,7 @@ bool Judge(Graph& g, const PassContext& c, plan::ContractionEdge e) {
   const Question question(g, c);
   e = ForAnyThreadCount(std::move(e));
   e.training = c.training, e.precision_first = c.precision_first, e.concurrent = c.concurrent;
+  e.words = c.record;
   const auto d = plan::CachedJudgeContraction(e, *c.profile, GetKnobs());
   if (!c.record) return FinishSilently(g, c, *d);
   Finish(g, c, *d, e.chain, e.where, e.shape);
@@ -227,9 +228,11 @@ bool MayHoldRows(const Graph& g, NodeId product, NodeId row) {
          (axis == -1 || axis == rank - 1) && x.IsContiguous() && !p.attrs.Int("transA", 0);
 }
 
-bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e) {
+bool Judge(Graph& g, const PassContext& c, plan::PointwiseEdge e) {
   const Question question(g, c);
-  const auto d = plan::CachedJudgePointwise(ForAnyThreadCount(e), *c.profile, GetKnobs());
+  e = ForAnyThreadCount(std::move(e));
+  e.words = c.record;
+  const auto d = plan::CachedJudgePointwise(e, *c.profile, GetKnobs());
   if (!c.record) return FinishSilently(g, c, *d);
   Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());

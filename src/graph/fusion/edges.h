@@ -28,7 +28,7 @@ bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e);
 bool JudgeRows(Graph& g, const PassContext& c, const plan::ContractionEdge& e);  // a row reduction behind
 // Softmax or a norm behind a product of one matrix, which the row_chain pass decides about.
 bool MayHoldRows(const Graph& g, NodeId product, NodeId row);
-bool Judge(Graph& g, const PassContext& c, const plan::PointwiseEdge& e);
+bool Judge(Graph& g, const PassContext& c, plan::PointwiseEdge e);
 bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e);
 bool Judge(Graph& g, const PassContext& c, const plan::ConversionEdge& e);
 void Refuse(Graph& g, const PassContext& c, std::string chain, NodeId where, DType dtype, std::string reason);
