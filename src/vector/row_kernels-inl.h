@@ -18,6 +18,7 @@
 #include "vector/norm_pipeline-inl.h"
 #include "vector/reduce-inl.h"
 #include "vector/row_template.h"
+#include "vector/softmax_pipeline-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace opsnn::HWY_NAMESPACE {
@@ -263,46 +264,21 @@ void NormRows(const RowArgs& a) {
   for (; r < a.rows; ++r) NormSomeRows<Read, 1, T>(a, r);
 }
 
-// The largest number of a row, and the least. A NaN may be passed over, as it makes the sum of exponentials
-// NaN and with it the whole row.
 template <typename T>
-HWY_INLINE float RowBounds(const T* x, size_t n, NextRow& next, float& least_out) {
+HWY_INLINE float FindBounds(const T* x, size_t n, NextRow& next, float& least) {
   const DF d;
-  VF most[4], least[4];
-#pragma GCC unroll 4
-  for (size_t k = 0; k < 4; ++k)
-    most[k] = hn::Set(d, -__builtin_inff()), least[k] = hn::Set(d, __builtin_inff());
+  Bounds bounds;
   size_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
     next.Group();
 #pragma GCC unroll 4
-    for (size_t k = 0; k < 4; ++k) {
-      const VF v = Get(d, x + i + k * kLanes);
-      most[k] = hn::Max(v, most[k]), least[k] = hn::Min(v, least[k]);
-    }
+    for (size_t k = 0; k < 4; ++k) bounds.Add(k, Get(d, x + i + k * kLanes));
   }
-  for (; i + kLanes <= n; i += kLanes) {
-    const VF v = Get(d, x + i);
-    most[0] = hn::Max(v, most[0]), least[0] = hn::Min(v, least[0]);
-  }
-  if (i < n) {
-    const auto inside = hn::FirstN(d, n - i);
-    const VF v = GetTail(d, x + i, n - i);
-    most[1] = hn::Max(hn::IfThenElse(inside, v, most[1]), most[1]);
-    least[1] = hn::Min(hn::IfThenElse(inside, v, least[1]), least[1]);
-  }
-  const VF low = hn::Min(hn::Min(least[0], least[1]), hn::Min(least[2], least[3]));
-  const VF high = hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3]));
-  least_out = hn::GetLane(hn::MinOfLanes(d, low));
-  return hn::GetLane(hn::MaxOfLanes(d, high));
+  bounds.Rest(x, i, n);
+  least = bounds.Least();
+  return bounds.Most();
 }
 
-// The short way of ExpUsual, without its question: for a row where it is the answer everywhere.
-HWY_INLINE VF ExpNormal(DF d, VF x) {
-  VF t;
-  const VF r = ReduceLn2(d, x, kRoundMagic + 127.0f, t);
-  return hn::Mul(ExpReduced(d, r), hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(TagI<DF>(), t))));
-}
 // The sum of e^(x - m), which `to` gets.
 template <typename T>
 HWY_INLINE double KeepExps(const T* x, size_t n, VF m, bool normal, float* to, NextRow& next) {
@@ -315,37 +291,89 @@ HWY_INLINE double KeepExps(const T* x, size_t n, VF m, bool normal, float* to, N
   return ReduceRow<SumReduction>(d, n, exps);
 }
 
-// The exponentials are kept in y and scaled there; in scratch where y is written past the caches or rounds.
+// Where the exponentials of row r are kept: in y, and scaled there; in scratch, for two rows in turn, where y
+// is written past the caches or rounds.
+template <typename T>
+HWY_INLINE float* ExpsOf(const RowArgs& a, int64_t r) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (!a.stream) return static_cast<float*>(a.y) + r * a.y_stride;
+  }
+  return a.scratch + r % 2 * a.cols;
+}
+// The last step for row r.
+template <typename T>
+HWY_INLINE void ScaleRow(const RowArgs& a, int64_t r, float reciprocal, NextRow& next) {
+  const VF scale = hn::Set(DF(), reciprocal);
+  const auto scaled = [scale](DF, VF v, VF, VF) HWY_ATTR { return hn::Mul(v, scale); };
+  T* const y = static_cast<T*>(a.y) + r * a.y_stride;
+  constexpr bool kCares = std::is_same_v<T, BF16>;
+  if (kCares && std::isfinite(reciprocal)) {  // then every exponential is
+    WriteRow<false, false, kCares>(a, ExpsOf<T>(a, r), y, next, scaled);
+  } else {
+    WriteRow<false, false, false>(a, ExpsOf<T>(a, r), y, next, scaled);
+  }
+}
+
+// The rows from r on, whose bounds are given, up to the first that is not all normal, which is returned with
+// its bounds.
+template <typename T>
+HWY_INLINE int64_t RunSoftmaxPipeline(const RowArgs& a, int64_t r, float& most, float& least) {
+  const T* const x = static_cast<const T*>(a.x);
+  SoftmaxStep<T> step;
+  step.n = static_cast<size_t>(a.cols);
+  step.next_most = most, step.next_least = least;
+  for (const int64_t first = r; r < a.rows && AllNormal(step.next_most, step.next_least); ++r) {
+    step.x = x + r * a.x_stride;
+    step.next = r + 1 < a.rows ? step.x + a.x_stride : step.x;
+    step.most = step.next_most;
+    step.last = step.exps;
+    step.exps = ExpsOf<T>(a, r);
+    step.y = static_cast<T*>(a.y) + (r - 1) * a.y_stride;
+    if (r == first) {
+      step.template Run<false, false>();
+    } else if (kFastForms && a.stream) {
+      step.template Run<true, kFastForms>();
+    } else {
+      step.template Run<true, false>();
+    }
+    step.scale = ReciprocalOf(step.sum);
+  }
+  most = step.next_most, least = step.next_least;
+  NextRow next = NextOf(a, a.rows, x);
+  ScaleRow<T>(a, r - 1, step.scale, next);
+  return r;
+}
+
 template <typename T, bool kLog>
 void SoftmaxRows(const RowArgs& a) {
   const DF d;
   const size_t n = static_cast<size_t>(a.cols);
+  // As in RunNormPipeline. Halves are worth a pipeline of their own (x86_softmax_bf16.cc) or too rare for
+  // one.
+  const intptr_t places = reinterpret_cast<intptr_t>(a.y) | a.y_stride * static_cast<int64_t>(sizeof(T));
+  constexpr bool kPipeline = kLanes == 16 && !kLog && std::is_same_v<T, float>;
+  const bool pipeline = kPipeline && (!a.stream || places % 64 == 0);
   for (int64_t r = 0; r < a.rows; ++r) {
-    const T* x = static_cast<const T*>(a.x) + r * a.x_stride;
-    T* y = static_cast<T*>(a.y) + r * a.y_stride;
-    float* exps_of_row = a.scratch;
-    if constexpr (std::is_same_v<T, float>) exps_of_row = a.stream ? a.scratch : y;
-    NextRow next = NextOf(a, r, x);
+    NextRow next = NextOf(a, r, static_cast<const T*>(a.x) + r * a.x_stride);
     float least;
-    const float most = RowBounds(x, n, next, least);
+    float most = FindBounds(static_cast<const T*>(a.x) + r * a.x_stride, n, next, least);
+    if constexpr (kPipeline) {
+      if (pipeline && r + 1 < a.rows && AllNormal(most, least)) {
+        r = RunSoftmaxPipeline<T>(a, r, most, least);
+        if (r == a.rows) return;
+      }
+    }
+    const T* const x = static_cast<const T*>(a.x) + r * a.x_stride;
     const VF m = hn::Set(d, most);
     if constexpr (kLog) {
       auto exps = MakeReader(x, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
       const VF log_sum = Log(d, hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps))));
-      WriteRow<false, false, false>(
-          a, x, y, next, [m, log_sum](DF, VF v, VF, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
+      WriteRow<false, false, false>(a, x, static_cast<T*>(a.y) + r * a.y_stride, next,
+                                    [m, log_sum](DF, VF v, VF, VF)
+                                        HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
     } else {
-      const hn::CappedTag<float, 4> d4;  // divides in a quarter of the time
-      const bool normal = most - least < 87.0f;
-      const auto sum = hn::Set(d4, static_cast<float>(KeepExps(x, n, m, normal, exps_of_row, next)));
-      const VF scale = hn::Set(d, hn::GetLane(hn::Div(hn::Set(d4, 1.0f), sum)));
-      const auto scaled = [scale](DF, VF v, VF, VF) HWY_ATTR { return hn::Mul(v, scale); };
-      constexpr bool kCares = std::is_same_v<T, BF16>;
-      if (kCares && std::isfinite(hn::GetLane(scale))) {  // then every exponential is
-        WriteRow<false, false, kCares>(a, exps_of_row, y, next, scaled);
-      } else {
-        WriteRow<false, false, false>(a, exps_of_row, y, next, scaled);
-      }
+      const double sum = KeepExps(x, n, m, AllNormal(most, least), ExpsOf<T>(a, r), next);
+      ScaleRow<T>(a, r, ReciprocalOf(sum), next);
     }
   }
 }

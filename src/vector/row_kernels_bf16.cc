@@ -18,7 +18,8 @@ OPSNN_TIER_TABLE(RowsBF16);
 void RunBf16RowTemplate(const RowArgs& a) {
   if (a.kind.family != RowFamily::kSoftmax || !isa::HasBf16()) return OPSNN_TIER_CALL(RowsBF16)(a);
   for (int64_t r = 0; r < a.rows; ++r) {
-    if (RunBf16SoftmaxRow(a, r)) continue;
+    r = RunBf16SoftmaxRows(a, r);
+    if (r == a.rows) return;
     RowArgs one = a;
     one.rows = 1;
     one.x = static_cast<const BF16*>(a.x) + r * a.x_stride;

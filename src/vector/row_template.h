@@ -29,8 +29,9 @@ struct RowArgs {
 void RunRowTemplate(const RowArgs& a);
 void RunF16RowTemplate(const RowArgs& a);   // its parts for f16 and bf16, files of their own: they take
 void RunBf16RowTemplate(const RowArgs& a);  // long to compile
-// Its part for a bf16 softmax with AVX512-BF16; false, and nothing is written: the row wants the template.
-bool RunBf16SoftmaxRow(const RowArgs& a, int64_t row);
+// Its part for a bf16 softmax with AVX512-BF16: rows from `first` on, up to one that wants the template,
+// which is returned.
+int64_t RunBf16SoftmaxRows(const RowArgs& a, int64_t first);
 bool RunShortRowTemplate(const RowArgs& a);  // its part for rows of few vectors of f32; false: too long
 
 }  // namespace opsnn::vector
