@@ -111,91 +111,118 @@ void PrintPhases(const opsnn::RunStats& fused, const opsnn::RunStats& unfused, d
                 gain, std::max(1.0, std::ceil(more / gain)));
 }
 
+struct BenchOptions {
+  int runs = 15, top = 0;
+  bool json = false, phases = false;
+};
+
+// What a bench of one target found.
+struct BenchTimes {
+  double first_ms = 0;
+  std::vector<double> fused_ms, unfused_ms;  // in turns
+  opsnn::RunStats fused, unfused;            // of the first run behind the first call
+};
+
+Result<BenchTimes> Measure(opsnn::Model& fused, opsnn::Model& unfused, const opsnn::Feeds& feeds, int runs) {
+  BenchTimes t;
+  std::vector<opsnn::Tensor> outputs;
+  auto first = TimeMs(fused, feeds, &outputs);
+  if (!first.ok()) return first.status();
+  t.first_ms = *first;
+  if (auto profiled = fused.RunProfiled(feeds, &t.fused); !profiled.ok()) return profiled.status();
+  if (auto warm = unfused.RunProfiled(feeds, &t.unfused); !warm.ok()) return warm.status();
+  Progress progress("bench");
+  for (int i = 0; i < runs; ++i) {
+    auto x = TimeMs(fused, feeds, &outputs);
+    if (!x.ok()) return x.status();
+    auto y = TimeMs(unfused, feeds, &outputs);
+    if (!y.ok()) return y.status();
+    t.fused_ms.push_back(*x);
+    t.unfused_ms.push_back(*y);
+    progress.Update(i + 1, runs);
+  }
+  return t;
+}
+
+Json ReportJson(const Target& target, const BenchOptions& o, const BenchTimes& t) {
+  return {{"model", target.Describe()},
+          {"threads", opsnn::GetSystemInfo().threads},
+          {"runs", o.runs},
+          {"first_ms", t.first_ms},
+          {"fused_ms", Summary(t.fused_ms)},
+          {"unfused_ms", Summary(t.unfused_ms)},
+          {"peak_bytes", t.fused.peak_bytes},
+          {"bytes_moved", t.fused.bytes_moved},
+          {"weight_bytes", t.fused.weight_bytes},
+          {"nodes_imported", t.fused.nodes_imported},
+          {"nodes_run", t.fused.nodes_run},
+          {"before_us", {TimesJson(t.fused.times), TimesJson(t.unfused.times)}},
+          {"notes", Notes()}};
+}
+
+void PrintReport(const Target& target, const BenchOptions& o, const BenchTimes& t) {
+  const int threads = opsnn::GetSystemInfo().threads;
+  const double fused = Median(t.fused_ms), unfused = Median(t.unfused_ms);
+  std::printf("%s, %d thread%s, %d runs in turns\n", target.Describe().c_str(), threads,
+              threads == 1 ? "" : "s", o.runs);
+  std::printf(
+      "  first call %.3f ms\n  fused      median %.3f ms, min %.3f ms\n  unfused    median %.3f ms, min "
+      "%.3f ms\n  unfused / fused %.2f\n",
+      t.first_ms, fused, *std::min_element(t.fused_ms.begin(), t.fused_ms.end()), unfused,
+      *std::min_element(t.unfused_ms.begin(), t.unfused_ms.end()), unfused / fused);
+  std::printf("  peak %.2f MiB, moved %.2f MiB, weights %.2f MiB, nodes %d -> %d\n",
+              t.fused.peak_bytes / 1048576.0, t.fused.bytes_moved / 1048576.0,
+              t.fused.weight_bytes / 1048576.0, t.fused.nodes_imported, t.fused.nodes_run);
+  if (o.phases) PrintPhases(t.fused, t.unfused, fused, unfused);
+}
+
+Status Bench(const Target& target, const BenchOptions& o) {
+  if (target.name.empty())
+    return Status(opsnn::Code::kInvalid,
+                  "bench: no model given; allowed: an ONNX file, an operator, judge, plan");
+  auto fused = target.Load();
+  if (!fused.ok()) return fused.status();
+  auto unfused = target.Load("off");
+  if (!unfused.ok()) return unfused.status();
+  auto feeds = target.MakeFeeds(*fused);
+  if (!feeds.ok()) return feeds.status();
+  auto times = Measure(*fused, *unfused, *feeds, o.runs);
+  if (!times.ok()) return times.status();
+  const auto top = static_cast<size_t>(o.top);
+  if (o.json) {
+    Json report = ReportJson(target, o, *times);
+    if (top > 0) {
+      auto hot = Profile(*fused, *feeds);
+      if (!hot.ok()) return hot.status();
+      report["top"] = ToJson(*hot, top);
+    }
+    PrintJson(report);
+    return opsnn::OkStatus();
+  }
+  PrintReport(target, o, *times);
+  if (top == 0) return opsnn::OkStatus();
+  auto hot = Profile(*fused, *feeds);
+  if (hot.ok()) Print(*hot, top);
+  return hot.status();
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, Run& run) {
   auto* cmd =
       app.add_subcommand("bench", "Time a model or an operator: first call, then fused and unfused in turns");
   auto target = std::make_shared<Target>();
-  auto runs = std::make_shared<int>(15), top = std::make_shared<int>(0);
-  auto json = std::make_shared<bool>(false), phases = std::make_shared<bool>(false);
+  auto options = std::make_shared<BenchOptions>();
   target->AddTo(*cmd, true);
   cmd->get_option("MODEL|OP")->required(false);  // judge and plan take none
-  cmd->add_option("--runs", *runs, "Timed runs of each form")->check(IntIn(1, 100000));
-  cmd->add_option("--top", *top, "Also list the N hottest nodes")->check(IntIn(0, 100000));
-  AddFlag(*cmd, "--json", *json, "Print JSON");
-  AddFlag(*cmd, "--phases", *phases,
+  cmd->add_option("--runs", options->runs, "Timed runs of each form")->check(IntIn(1, 100000));
+  cmd->add_option("--top", options->top, "Also list the N hottest nodes")->check(IntIn(0, 100000));
+  AddFlag(*cmd, "--json", options->json, "Print JSON");
+  AddFlag(*cmd, "--phases", options->phases,
           "Also what came before a run: which layer took the time, and when fusing has paid for itself");
   AddBenchPlanner(*cmd, run);
-  cmd->callback([&run, cmd, target, runs, top, json, phases] {
-    if (!cmd->get_subcommands().empty()) return;
-    run = [target, runs, top, json, phases]() -> Status {
-      if (target->name.empty())
-        return Status(opsnn::Code::kInvalid,
-                      "bench: no model given; allowed: an ONNX file, an operator, judge, plan");
-      auto fused = target->Load();
-      if (!fused.ok()) return fused.status();
-      auto unfused = target->Load("off");
-      if (!unfused.ok()) return unfused.status();
-      auto feeds = target->MakeFeeds(*fused);
-      if (!feeds.ok()) return feeds.status();
-      std::vector<opsnn::Tensor> outputs;
-      auto first = TimeMs(*fused, *feeds, &outputs);
-      if (!first.ok()) return first.status();
-      opsnn::RunStats stats;
-      if (auto profiled = fused->RunProfiled(*feeds, &stats); !profiled.ok()) return profiled.status();
-      opsnn::RunStats plain;
-      if (auto warm = unfused->RunProfiled(*feeds, &plain); !warm.ok()) return warm.status();
-      std::vector<double> a, b;
-      Progress progress("bench");
-      for (int i = 0; i < *runs; ++i) {
-        auto x = TimeMs(*fused, *feeds, &outputs);
-        if (!x.ok()) return x.status();
-        auto y = TimeMs(*unfused, *feeds, &outputs);
-        if (!y.ok()) return y.status();
-        a.push_back(*x);
-        b.push_back(*y);
-        progress.Update(i + 1, *runs);
-      }
-      const int threads = opsnn::GetSystemInfo().threads;
-      if (*json) {
-        Json report = {{"model", target->Describe()},
-                       {"threads", threads},
-                       {"runs", *runs},
-                       {"first_ms", *first},
-                       {"fused_ms", Summary(a)},
-                       {"unfused_ms", Summary(b)},
-                       {"peak_bytes", stats.peak_bytes},
-                       {"bytes_moved", stats.bytes_moved},
-                       {"weight_bytes", stats.weight_bytes},
-                       {"nodes_imported", stats.nodes_imported},
-                       {"nodes_run", stats.nodes_run},
-                       {"before_us", {TimesJson(stats.times), TimesJson(plain.times)}},
-                       {"notes", Notes()}};
-        if (*top > 0) {
-          auto hot = Profile(*fused, *feeds);
-          if (!hot.ok()) return hot.status();
-          report["top"] = ToJson(*hot, static_cast<size_t>(*top));
-        }
-        PrintJson(report);
-        return opsnn::OkStatus();
-      }
-      std::printf("%s, %d thread%s, %d runs in turns\n", target->Describe().c_str(), threads,
-                  threads == 1 ? "" : "s", *runs);
-      std::printf(
-          "  first call %.3f ms\n  fused      median %.3f ms, min %.3f ms\n  unfused    median %.3f ms, min "
-          "%.3f ms\n  unfused / fused %.2f\n",
-          *first, Median(a), *std::min_element(a.begin(), a.end()), Median(b),
-          *std::min_element(b.begin(), b.end()), Median(b) / Median(a));
-      std::printf("  peak %.2f MiB, moved %.2f MiB, weights %.2f MiB, nodes %d -> %d\n",
-                  stats.peak_bytes / 1048576.0, stats.bytes_moved / 1048576.0, stats.weight_bytes / 1048576.0,
-                  stats.nodes_imported, stats.nodes_run);
-      if (*phases) PrintPhases(stats, plain, Median(a), Median(b));
-      if (*top == 0) return opsnn::OkStatus();
-      auto hot = Profile(*fused, *feeds);
-      if (hot.ok()) Print(*hot, static_cast<size_t>(*top));
-      return hot.status();
-    };
+  cmd->callback([&run, cmd, target, options] {
+    if (cmd->get_subcommands().empty()) run = [target, options] { return Bench(*target, *options); };
   });
 }
 

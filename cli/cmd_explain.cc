@@ -50,33 +50,39 @@ using opsnn::plan::Decision;
 std::string EdgeText(const Decision& d) { return d.chain + (d.where.empty() ? "" : " at " + d.where); }
 
 // Edges of two profiles, which agree in order: the same graph was asked about.
-void PrintDiff(const std::vector<Decision>& a, const std::vector<Decision>& b, bool json) {
+struct Difference {
+  const std::vector<Decision>&a, &b;
+  size_t edges() const { return std::min(a.size(), b.size()); }
+  bool Same(size_t i) const { return a[i].verdict == b[i].verdict; }
+  size_t same() const {
+    size_t n = 0;
+    for (size_t i = 0; i < edges(); ++i) n += Same(i);
+    return n;
+  }
+};
+
+Json DifferenceJson(const Difference& d) {
   Json list = Json::array();
-  const size_t edges = std::min(a.size(), b.size());
-  size_t same = 0;
-  for (size_t i = 0; i < edges; ++i) {
-    if (a[i].verdict == b[i].verdict) {
-      ++same;
-      continue;
-    }
-    if (json) {
-      list.push_back({{"chain", a[i].chain},
-                      {"where", a[i].where},
-                      {"shape", a[i].shape},
-                      {"decisions", {ToJson(a[i]), ToJson(b[i])}}});
-      continue;
-    }
-    std::printf("%s, %s, %s\n", EdgeText(a[i]).c_str(), a[i].shape.c_str(), a[i].dtype.c_str());
-    for (const Decision* d : {&a[i], &b[i]}) {
-      std::printf("  %-14s %s: %s%s\n", d->profile.c_str(), Name(d->verdict), d->reason.c_str(),
-                  d->rests_on_assumed ? " (rests on assumed figures)" : "");
+  for (size_t i = 0; i < d.edges(); ++i) {
+    if (d.Same(i)) continue;
+    list.push_back({{"chain", d.a[i].chain},
+                    {"where", d.a[i].where},
+                    {"shape", d.a[i].shape},
+                    {"decisions", {ToJson(d.a[i]), ToJson(d.b[i])}}});
+  }
+  return {{"edges", d.edges()}, {"same", d.same()}, {"different", list}};
+}
+
+void Print(const Difference& d) {
+  for (size_t i = 0; i < d.edges(); ++i) {
+    if (d.Same(i)) continue;
+    std::printf("%s, %s, %s\n", EdgeText(d.a[i]).c_str(), d.a[i].shape.c_str(), d.a[i].dtype.c_str());
+    for (const Decision* one : {&d.a[i], &d.b[i]}) {
+      std::printf("  %-14s %s: %s%s\n", one->profile.c_str(), Name(one->verdict), one->reason.c_str(),
+                  one->rests_on_assumed ? " (rests on assumed figures)" : "");
     }
   }
-  if (json) {
-    PrintJson({{"edges", edges}, {"same", same}, {"different", list}});
-  } else {
-    std::printf("%zu of %zu edges are decided alike\n", same, edges);
-  }
+  std::printf("%zu of %zu edges are decided alike\n", d.same(), d.edges());
 }
 
 // "fuse" for every edge, or "CHAIN=fuse" for edges whose chain or place holds CHAIN, of which there must be
@@ -236,24 +242,103 @@ void PrintMemory(const opsnn::RunStats& s) {
   }
 }
 
+struct ExplainOptions {
+  std::string profile, other;
+  std::vector<std::string> expect;
+  bool json = false, graph = false, convolutions = false, memory = false, traffic = false;
+};
+
+// What is printed as JSON; an error that says so too where an expectation failed.
+Status PrintExpected(Json what, const char* name, const Status& expected) {
+  if (expected.ok()) {
+    PrintJson(what);
+  } else {
+    PrintJson({{"ok", false},
+               {"status", static_cast<int>(expected.code())},
+               {"error", OneLine(expected.message())},
+               {name, std::move(what)}});
+  }
+  return expected;
+}
+
+Status PrintMemoryPlan(opsnn::Model& model, const opsnn::Shapes& shapes, const opsnn::Feeds& values,
+                       bool json) {
+  auto stats = model.Plan(shapes, values);
+  if (!stats.ok()) return stats.status();
+  if (json) {
+    PrintJson(MemoryJson(*stats));
+  } else {
+    PrintMemory(*stats);
+  }
+  return opsnn::OkStatus();
+}
+
+Status PrintEdges(const std::vector<Decision>& decisions, const Status& expected, bool json) {
+  if (json) {
+    Json list = Json::array();
+    for (const Decision& d : decisions) list.push_back(ToJson(d));
+    return PrintExpected(std::move(list), "edges", expected);
+  }
+  int verdicts[4] = {};
+  for (const Decision& d : decisions) {
+    ++verdicts[static_cast<int>(d.verdict)];
+    Print(d);
+  }
+  if (decisions.empty()) {
+    std::printf("no edges: nothing follows that could be fused\n");
+  } else {
+    std::printf("%zu edges: %d fuse, %d split, %d refuse, %d hybrid\n", decisions.size(), verdicts[0],
+                verdicts[1], verdicts[2], verdicts[3]);
+  }
+  return expected;
+}
+
+Status Explain(const Target& target, const ExplainOptions& o) {
+  auto model = target.Load(nullptr, true);
+  if (!model.ok()) return model.status();
+  opsnn::Shapes shapes;
+  opsnn::Feeds values;  // shapes may be computed from them
+  if (Status s = target.PlanInputs(*model, &shapes, &values); !s.ok()) return s;
+  if (o.convolutions) {
+    auto list = model->Convolutions(shapes, values);
+    return list.ok() ? PrintConvolutions(*list, o.json) : list.status();
+  }
+  if (o.traffic) {
+    auto list = model->Traffic(shapes, o.profile, values);
+    if (list.ok()) PrintTraffic(*list, o.json);
+    return list.status();
+  }
+  if (o.memory) return PrintMemoryPlan(*model, shapes, values, o.json);
+  auto decisions = model->Explain(shapes, o.profile, values);
+  if (!decisions.ok()) return decisions.status();
+  const Status expected = CheckExpected(*decisions, o.expect);
+  if (expected.code() == opsnn::Code::kInvalid) return expected;  // no verdict
+  if (!o.other.empty()) {
+    auto others = model->Explain(shapes, o.other, values);
+    if (!others.ok()) return others.status();
+    const Difference difference{*decisions, *others};
+    if (o.json) return PrintExpected(DifferenceJson(difference), "difference", expected);
+    Print(difference);
+    return expected;
+  }
+  const Status status = PrintEdges(*decisions, expected, o.json);
+  if (o.graph && !o.json) std::printf("%s", model->Dump(shapes, values).c_str());
+  return status;
+}
+
 }  // namespace
 
 void AddExplain(CLI::App& app, Run& run) {
   auto* cmd = app.add_subcommand(
       "explain", "Why was it fused, or not: budget, tries, cost of both sides, verdict, for every edge");
   auto target = std::make_shared<Target>();
-  auto profile = std::make_shared<std::string>();
-  auto other = std::make_shared<std::string>();
-  auto expect = std::make_shared<std::vector<std::string>>();
-  auto json = std::make_shared<bool>(false), graph = std::make_shared<bool>(false),
-       convolutions = std::make_shared<bool>(false), memory = std::make_shared<bool>(false),
-       traffic = std::make_shared<bool>(false);
+  auto o = std::make_shared<ExplainOptions>();
   target->AddTo(*cmd, true);
-  cmd->add_option("--profile", *profile, "Device profile to ask, e.g. host, Ascend910B1")
+  cmd->add_option("--profile", o->profile, "Device profile to ask, e.g. host, Ascend910B1")
       ->check(NotEmpty("the name of a device profile"));
-  cmd->add_option("--diff", *other, "A second device profile: only the edges that it decides otherwise")
+  cmd->add_option("--diff", o->other, "A second device profile: only the edges that it decides otherwise")
       ->check(NotEmpty("the name of a device profile"));
-  cmd->add_option("--expect", *expect,
+  cmd->add_option("--expect", o->expect,
                   "fuse, split, refuse or hybrid, for all edges or CHAIN=fuse for those whose chain holds "
                   "CHAIN; fails where an edge is decided otherwise")
       ->check(NotEmpty("fuse, split, refuse, hybrid or CHAIN=fuse"));
@@ -263,67 +348,15 @@ void AddExplain(CLI::App& app, Run& run) {
   cmd->add_option("--concurrent", target->concurrent,
                   "Operators that run at the same time and share the on-chip memories, 1 to 4096")
       ->check(IntIn(1, 4096));
-  AddFlag(*cmd, "--graph", *graph, "Print the optimised graph as well");
-  AddFlag(*cmd, "--convolutions", *convolutions,
+  AddFlag(*cmd, "--graph", o->graph, "Print the optimised graph as well");
+  AddFlag(*cmd, "--convolutions", o->convolutions,
           "Instead of edges: the algorithm of every convolution on this host, and why not the others");
-  AddFlag(*cmd, "--memory", *memory,
+  AddFlag(*cmd, "--memory", o->memory,
           "Print the memory plan instead: peak, what was tried, what lives at every node");
-  AddFlag(*cmd, "--traffic", *traffic,
+  AddFlag(*cmd, "--traffic", o->traffic,
           "Instead of edges: what every kernel on this host moves by memory level and unit of the profile");
-  AddFlag(*cmd, "--json", *json, "Print JSON");
-  cmd->callback([&run, target, profile, other, expect, json, graph, convolutions, memory, traffic] {
-    run = [target, profile, other, expect, json, graph, convolutions, memory, traffic]() -> Status {
-      auto model = target->Load(nullptr, true);
-      if (!model.ok()) return model.status();
-      opsnn::Shapes shapes;
-      opsnn::Feeds values;  // shapes may be computed from them
-      if (Status s = target->PlanInputs(*model, &shapes, &values); !s.ok()) return s;
-      if (*convolutions) {
-        auto list = model->Convolutions(shapes, values);
-        return list.ok() ? PrintConvolutions(*list, *json) : list.status();
-      }
-      if (*traffic) {
-        auto list = model->Traffic(shapes, *profile, values);
-        if (list.ok()) PrintTraffic(*list, *json);
-        return list.status();
-      }
-      if (*memory) {
-        auto stats = model->Plan(shapes, values);
-        if (!stats.ok()) return stats.status();
-        if (*json) {
-          PrintJson(MemoryJson(*stats));
-        } else {
-          PrintMemory(*stats);
-        }
-        return opsnn::OkStatus();
-      }
-      auto decisions = model->Explain(shapes, *profile, values);
-      if (!decisions.ok()) return decisions.status();
-      if (!other->empty()) {
-        auto others = model->Explain(shapes, *other, values);
-        if (!others.ok()) return others.status();
-        PrintDiff(*decisions, *others, *json);
-        return CheckExpected(*decisions, *expect);
-      }
-      if (*json) {
-        Json list = Json::array();
-        for (const auto& d : *decisions) list.push_back(ToJson(d));
-        PrintJson(list);
-        return CheckExpected(*decisions, *expect);
-      }
-      int verdicts[4] = {};
-      for (const auto& d : *decisions) {
-        ++verdicts[static_cast<int>(d.verdict)];
-        Print(d);
-      }
-      if (decisions->empty()) std::printf("no edges: nothing follows that could be fused\n");
-      if (!decisions->empty())
-        std::printf("%zu edges: %d fuse, %d split, %d refuse, %d hybrid\n", decisions->size(), verdicts[0],
-                    verdicts[1], verdicts[2], verdicts[3]);
-      if (*graph) std::printf("%s", model->Dump(shapes, values).c_str());
-      return CheckExpected(*decisions, *expect);
-    };
-  });
+  AddFlag(*cmd, "--json", o->json, "Print JSON");
+  cmd->callback([&run, target, o] { run = [target, o] { return Explain(*target, *o); }; });
 }
 
 }  // namespace cli

@@ -106,9 +106,12 @@ Result<std::vector<Point>> Points(const std::vector<Axis>& axes, const ScanOptio
   std::mt19937_64 engine(seed);
   double all = 1;
   for (const Axis& a : axes) all *= static_cast<double>(a.count());
-  if (o.random == 0 && all > kMostSizes)
-    return Status(opsnn::Code::kInvalid, "--vary: asks for " + std::to_string(static_cast<int64_t>(all)) +
+  if (o.random == 0 && all > kMostSizes) {
+    char count[32];  // a product of counts may be more than 64 bits hold
+    std::snprintf(count, sizeof count, all < 1e15 ? "%.0f" : "%.3g", all);
+    return Status(opsnn::Code::kInvalid, "--vary: asks for " + std::string(count) +
                                              " sizes; allowed: at most 10000, or --random N of them");
+  }
   const int64_t n = o.random > 0 ? o.random : static_cast<int64_t>(all);
   for (int64_t i = 0; i < n; ++i) {
     int64_t rest = i;

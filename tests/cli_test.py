@@ -27,6 +27,13 @@ def run(*args, env=None, ok=True):
     return lines[0]
 
 
+def run_json(*args):
+    """The object that a failing call with --json prints."""
+    p = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=300, check=False)
+    assert p.returncode == 1, f"{args}: exit {p.returncode}, expected 1"
+    return json.loads(p.stdout)
+
+
 def npy(path, values, dims, half=False):
     header = "{'descr': '<f%d', 'fortran_order': False, 'shape': (%s), }" % (2 if half else 4, "".join(f"{d}," for d in dims))
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
@@ -149,6 +156,13 @@ class Cli(unittest.TestCase):
         self.assertIn("expected fuse, decided split", run(*small, "--profile", "910B1", "--expect", "matmul=fuse", ok=False))
         self.assertIn('no edge for "conv=fuse"', run(*large, "--expect", "conv=fuse", ok=False))
         self.assertIn("allowed: fuse, split", run(*large, "--expect", "maybe", ok=False))
+        failed = run_json(*small, "--profile", "910B1", "--expect", "fuse", "--json")
+        self.assertEqual((failed["ok"], failed["status"]), (False, 361001))
+        self.assertIn("expected fuse, decided split", failed["error"])
+        self.assertEqual(failed["edges"][0]["verdict"], "split")
+        failed = run_json(*small, "--profile", "910B1", "--diff", "950PR", "--expect", "fuse", "--json")
+        self.assertEqual((failed["ok"], failed["difference"]["edges"]), (False, 1))
+        self.assertEqual(run_json(*large, "--expect", "maybe", "--json")["status"], 161002)
 
     def test_explain_of_half_types(self):
         halves = ("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--dtype", "f16", "--profile", "910B1")
@@ -245,7 +259,11 @@ class Cli(unittest.TestCase):
             self.assertGreater(p["planned_bytes"], 0)
         for bad in ("image:3=16..8", "image:9=1..2", "frob:0=1..2", "image:3=1..4:", "image:3=1..4:0", "image=1..2", "1:1"):
             self.assertIn("allowed", run("scan", self.model, "--vary", bad, ok=False))
-        self.assertIn("10000", run("scan", self.model, "--vary", "image:3=1..20000", ok=False))
+        self.assertIn("asks for 20000 sizes; allowed: at most 10000",
+                      run("scan", self.model, "--vary", "image:3=1..20000", ok=False))
+        most = 2**63 - 1
+        self.assertIn("asks for 8.51e+37 sizes",
+                      run("scan", self.model, "--vary", f"image:3=1..{most}", "--vary", f"image:2=1..{most}", ok=False))
 
     def test_buckets(self):
         def plans(*more):

@@ -262,10 +262,12 @@ void Keep(Status& first, Status next) {
   first = first.ok() ? next : Status(first.code(), first.message() + "; " + next.message());
 }
 
+constexpr const char* kConfig = "config";
+
 // Settings that one source gives together although one leaves the other without a say. A source of higher
 // rank may overrule a lower one: OPSNN_FUSION=off for one run does not contradict the threshold of a config
 // file.
-Status CheckContradictions(State& s, const std::string& source) {
+Status CheckContradictions(State& s, std::string_view source) {
   const auto from = s.source.find("fusion"), with = s.source.find("fuse_threshold");
   if (from == s.source.end() || with == s.source.end() || from->second != source || with->second != source)
     return OkStatus();
@@ -276,10 +278,11 @@ Status CheckContradictions(State& s, const std::string& source) {
 }
 
 // While files and variables are read: the error is kept, and the threshold has its default.
-void DropContradiction(State& s, const char* source) {
+void DropContradiction(State& s, std::string_view source) {
   const Status status = CheckContradictions(s, source);
-  if (!status.ok()) s.current.fuse_threshold = Knobs{}.fuse_threshold;
-  Keep(s.status, status);
+  if (status.ok()) return;
+  s.current.fuse_threshold = Knobs{}.fuse_threshold;
+  Keep(s.status, source == kConfig ? status.WithContext(s.config_file) : status);
 }
 
 // A list for what takes one value, and lists of lists.
@@ -320,10 +323,10 @@ void LoadConfig(State& s) {
     }
     Status st = CheckForm(*row, path + ": " + e.key, e);
     if (st.ok()) st = Set(*row, path + ": " + e.key, e.value, s.current);
-    if (st.ok()) s.source[row->key] = "config";
+    if (st.ok()) s.source[row->key] = kConfig;
     Keep(s.status, st);
   }
-  DropContradiction(s, "config");
+  DropContradiction(s, kConfig);
 }
 
 Status CheckWordList(std::string_view value) {

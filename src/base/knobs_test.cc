@@ -117,6 +117,8 @@ TEST(Knobs, ContradictionsAreRefused) {
                     allowed = "allowed with it: 0|0";
   for (const std::string& got : {load(both.path(), nullptr, nullptr), load(nullptr, "force", "0.25")})
     EXPECT_TRUE(Contains(got, want) && Contains(got, allowed)) << got;
+  const std::string in_file = load(both.path(), nullptr, nullptr);
+  EXPECT_TRUE(Contains(in_file, std::string(both.path()) + ": " + want)) << in_file;
   EXPECT_EQ(load(threshold.path(), "off", nullptr), "|0.25");
   EXPECT_EQ(load(nullptr, "auto", "0.25"), "|0.25");
   const std::string set = InChild([] {

@@ -29,7 +29,8 @@ class ParallelTest : public ::testing::Test {
   void TearDown() override { SetNumThreads(0); }
 };
 
-// Bodies should not throw; where memory runs out in one, the caller hears of it and the pool goes on.
+// Planning may run out of memory in a body: the caller hears of it when everybody has left, and the pool goes
+// on.
 TEST_F(ParallelTest, WhatABodyThrowsReachesTheCaller) {
   for (int round = 0; round < 20; ++round) {
     const int64_t bad = round * 37 % 500;
@@ -41,6 +42,35 @@ TEST_F(ParallelTest, WhatABodyThrowsReachesTheCaller) {
     std::atomic<int> count{0};
     ParallelFor(500, [&](int64_t, int) { ++count; });
     EXPECT_EQ(count.load(), 500);
+  }
+}
+
+TEST_F(ParallelTest, NoBodyRunsWhenAnExceptionArrives) {
+  for (int threads : {1, 2, 4}) {
+    SetNumThreads(threads);
+    for (int round = 0; round < 50; ++round) {
+      std::atomic<int> inside{0}, begun{0};
+      bool caught = false;
+      try {
+        ParallelFor(64, [&](int64_t i, int) {
+          struct Inside {  // counts this body for as long as its frame exists
+            std::atomic<int>& count;
+            explicit Inside(std::atomic<int>& c) : count(c) { ++count; }
+            ~Inside() { --count; }
+          } scope(inside);
+          ++begun;
+          if (i >= 8) throw static_cast<int>(i);  // all threads may fail at once: one of them is told
+        });
+      } catch (int i) {
+        caught = true;
+        EXPECT_GE(i, 8);
+      }
+      ASSERT_TRUE(caught) << threads << " threads";
+      EXPECT_EQ(inside.load(), 0);
+      EXPECT_GE(begun.load(), 1);
+      EXPECT_LE(begun.load(), 8 + threads) << "a thread begins nothing behind its failure";
+      EXPECT_EQ(ThreadsAvailable(), threads) << "the caller is out of the body";
+    }
   }
 }
 

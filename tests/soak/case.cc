@@ -99,6 +99,12 @@ class Drawing {
       case 'q':
         o.dtype = DType::kBool;
         break;
+      case 'h':
+        o.dtype = DType::kF16;
+        break;
+      case 'c':
+        o.dtype = DType::kS8;
+        break;
       default:
         o.dtype = type_;
     }
@@ -160,7 +166,7 @@ class Drawing {
         }
         return a;
       default:
-        if (!std::strchr("xflkqzgXFLQ", word[0])) Bad(row_, word);
+        if (!std::strchr("xflkqhczgXFLQHC", word[0])) Bad(row_, word);
         a.kind = Argument::kTensor;
         a.values = {static_cast<int64_t>(c.operands.size())};
         c.operands.push_back(Tensor(word[0], rest));

@@ -16,9 +16,10 @@ namespace opsnn::soak {
 // A function with the description of its arguments, one word each:
 //   x:a,2b  an input of the call's float type whose dims are the sizes a and twice b; a letter is one random
 //           size throughout the call, a number stands for itself, nothing behind the colon is a scalar tensor
-//   f: l: k: q:  the same in f32, s64, s32 and bool; l:a<b holds numbers below the size b
-//   capital letters (X: F: L: Q:)  outputs; z: g:  an input that is the output as well, of the call's type or
-//   f32 i:3  an integer; i:a  a size; d:0.5  a number; s:1.5  an aclScalar; v:1,a  an aclIntArray b:1,0  an
+//   f: h: l: k: c: q:  the same in f32, f16, s64, s32, s8 and bool; l:a<b holds numbers below the size b
+//   capital letters (X: F: H: L: C: Q:)  outputs; z: g:  an input that is the output as well, of the call's
+//   type or f32
+//   i:3  an integer; i:a  a size; d:0.5  a number; s:1.5  an aclScalar; v:1,a  an aclIntArray; b:1,0  an
 //   aclBoolArray; w:mean  text; t:a,b+a,b  an aclTensorList of inputs, T: one of outputs; n  null
 struct Row {
   const char* api;

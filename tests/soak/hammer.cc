@@ -1,5 +1,5 @@
 // usage: hammer [--seconds N] [--threads N] [--streams N] [--seed N]
-// Many threads with several streams each call some sixty aclnn functions with random small shapes, through
+// Many threads with several streams each call some 120 aclnn functions with random small shapes, through
 // queues, events, captures and repeatable executors, and compare every result bit by bit with what one thread
 // got before; cheap ones also with double precision. Resident memory must stop growing after a warm-up. Exits
 // with 1 where something is wrong.

@@ -371,9 +371,65 @@ TEST_F(Bags, MasksAsIndices) {
   ApiTensor mask(DType::kBool, {3}), y(DType::kF32, {2});
   mask.Set({1, 1, 1});
   ListOf indices({Handle(DType::kBool, {3}, mask)});
-  ExpectRefused(CALL(aclnnIndexPutImpl, x, indices.handle, values, false, true), 161002, {"values", "3"});
+  ExpectRefused(CALL(aclnnIndexPutImpl, x, indices.handle, values, false, true), 161002,
+                {"aclnnIndexPutImpl: values has 2 slices for 3 that the mask names"});
   EXPECT_EQ(x.Get(), x.values());
-  ExpectRefused(CALL(aclnnIndex, x, indices.handle, y), 161002, {"3"});
+  ExpectRefused(CALL(aclnnIndex, x, indices.handle, y), 161002,
+                {"aclnnIndex: indices[0] names 3 elements; allowed: 2"});
+  aclDestroyTensorList(indices.handle);
+}
+
+// Two masks name elements pair by pair; one value goes to all of them.
+TEST_F(Bags, OneValueForSeveralMasks) {
+  for (int round = 0; round < 30; ++round) {
+    const int64_t a = rng_.Int(1, 6), b = rng_.Int(1, 4), c = rng_.Int(1, 6);
+    RandomTensor x(kMoved[round % 6], {a, b, c}, rng_, round % 3 == 1), one(x.dtype(), {1}, rng_);
+    const bool apart = round % 2, adds = round % 5 == 0;  // over dims 0 and 2, or 0 and 1
+    const int64_t last = apart ? c : b;
+    const int64_t named = rng_.Int(0, std::min(a, last));
+    const auto places = [&](int64_t n, int64_t count) {  // `count` of them, in order
+      std::vector<int64_t> at;
+      for (int64_t i = 0; i < n; ++i) {
+        const auto wanted = count - static_cast<int64_t>(at.size());
+        if (rng_.Int(0, n - i - 1) < wanted) at.push_back(i);
+      }
+      return at;
+    };
+    // One of the masks may name a single place, which goes with all of the other's.
+    const auto first = places(a, round % 4 == 3 ? 1 : named), second = places(last, named);
+    const auto bits = [](int64_t n, const std::vector<int64_t>& at) {
+      std::vector<double> v(static_cast<size_t>(n));
+      for (int64_t i : at) v[static_cast<size_t>(i)] = 1;
+      return v;
+    };
+    ApiTensor mask0(DType::kBool, {a}), mask1(DType::kBool, {last}), whole(DType::kS64, {0});
+    mask0.Set(bits(a, first)), mask1.Set(bits(last, second));
+    std::vector<const aclTensor*> members = {Handle(DType::kBool, {a}, mask0)};
+    if (apart) members.push_back(Handle(DType::kS64, {0}, whole));
+    members.push_back(Handle(DType::kBool, {last}, mask1));
+    ListOf indices(members);
+    std::vector<double> want = x.values();
+    for (size_t k = 0; k < second.size(); ++k) {
+      const int64_t i = first.size() == 1 ? first[0] : first[k], j = second[k];
+      for (int64_t rest = 0; rest < (apart ? b : c); ++rest) {
+        double& v =
+            want[static_cast<size_t>(Linear({a, b, c}, apart ? Index{i, rest, j} : Index{i, j, rest}))];
+        v = adds && x.dtype() == DType::kF32 ? static_cast<float>(v + one[0]) : one[0];
+      }
+    }
+    ASSERT_EQ(CALL(aclnnIndexPutImpl, x, indices.handle, one, adds && x.dtype() == DType::kF32, true), 0)
+        << aclGetRecentErrMsg();
+    EXPECT_EQ(x.Get(), want) << round;
+    ExpectGuards({&x, &mask0, &mask1});
+    aclDestroyTensorList(indices.handle);
+  }
+  RandomTensor x(DType::kF32, {3, 4}, rng_), one(DType::kF32, {1}, rng_);
+  ApiTensor rows(DType::kBool, {3}), columns(DType::kBool, {4});
+  rows.Set({1, 1, 1}), columns.Set({0, 1, 0, 1});
+  ListOf indices({Handle(DType::kBool, {3}, rows), Handle(DType::kBool, {4}, columns)});
+  ExpectRefused(CALL(aclnnIndexPutImpl, x, indices.handle, one, false, true), 161002,
+                {"aclnnIndexPutImpl: the masks name 3, 2 elements", "as many each, or one"});
+  EXPECT_EQ(x.Get(), x.values());
   aclDestroyTensorList(indices.handle);
 }
 

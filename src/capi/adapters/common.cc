@@ -260,6 +260,11 @@ Result<DType> DTypeParam(const Call& call, const char* param) {
   return BadValue(call, param, AclTypeName(acl), op::ToString(op::DTypeMask{(1 << kNumDTypes) - 1}));
 }
 
+std::string TextOf(const Call& call, const char* param, const char* fallback) {
+  const auto* text = static_cast<const char*>(call.arguments()[call.Index(param)].raw.p);
+  return text ? text : fallback;
+}
+
 Status RequireCubeMathType(const Call& call, int64_t highest) {
   const int64_t math = call.Int("cubeMathType");
   if (math >= 0 && math <= highest) return OkStatus();

@@ -65,6 +65,8 @@ Status RequireIndex(const Call& call, const Operand& index);  // s64 or s32
 Status RequireCast(const Call& call, DType from, const Operand& out);
 // aclDataType parameter that must be one of ours.
 Result<DType> DTypeParam(const Call& call, const char* param);
+// A text parameter; `fallback` where it is null.
+std::string TextOf(const Call& call, const char* param, const char* fallback = "");
 Status RequireCubeMathType(const Call& call, int64_t highest);
 // "aclnnX: param is got; allowed: text"
 Status BadValue(const Call& call, const char* param, const std::string& got, const std::string& allowed);

@@ -1,17 +1,11 @@
 // Gated units: the halves of a tensor along a dim are the two operands of GatedUnit, and the halves of its
 // gradient the results of two calls of GatedUnitGrad.
+#include "capi/adapters/gated.h"
+
 #include <numeric>
 
-#include "capi/adapters/common.h"
-
 namespace opsnn::capi {
-namespace {
 
-struct Halves {
-  Operand left, right;
-};
-
-// The tensor cut along `dim`, in the middle or into even and odd positions.
 Result<Halves> Cut(const Call& call, const Operand& x, int dim, bool interleaved) {
   const int64_t size = x.desc.dims[dim], half = size / 2;
   if (size % 2 != 0) {
@@ -26,6 +20,8 @@ Result<Halves> Cut(const Call& call, const Operand& x, int dim, bool interleaved
   h.right.offset += interleaved ? step : half * step;
   return h;
 }
+
+namespace {
 
 // One row per position in front of `dim`; pairs of the rest are neighbours in memory.
 Result<Operand> AsRows(const Call& call, const Operand& o, int dim) {

@@ -133,7 +133,8 @@ Status Adapt_RepeatInterleave(const Call& call, OpCall& out) {
   const bool wrong = __builtin_mul_overflow(size, repeats, &total) || call.Int("outputSize") != total;
   if (wrong && NumElements(self.desc.dims) > 0) {
     return BadValue(call, "outputSize", std::to_string(call.Int("outputSize")),
-                    StrFormat("repeats x %lld elements", ll{size}));
+                    StrFormat("%lld x %lld, repeats times the elements of self%s", ll{repeats}, ll{size},
+                              with_dim ? " along dim" : ""));
   }
   Dims want = with_dim ? self.desc.dims : Dims{total};
   want[dim] = total;

@@ -164,6 +164,20 @@ Operand Tuples(const IndexList& list, OpCall* out) {
   return tuples;
 }
 
+// What all masks of the list name, as one mask over their dims.
+Operand OneMask(const IndexList& list, OpCall* out) {
+  if (list.entries.size() == 1) return list.entries[0].index;
+  std::vector<Operand> masks;
+  Dims dims;
+  for (const Entry& e : list.entries) {
+    masks.push_back(e.index);
+    for (const int64_t d : e.index.desc.dims) dims.push_back(d);
+  }
+  const Operand whole = out->Temp(DType::kBool, dims);
+  out->first.push_back(CallOf("PairedMasks", std::move(masks), {whole}));
+  return whole;
+}
+
 }  // namespace
 
 Status Adapt_Index(const Call& call, OpCall& out) {
@@ -199,12 +213,8 @@ Status Adapt_IndexPut(const Call& call, OpCall& out) {
         call.function().api, ToString(values.desc.dims).c_str(), ToString(want).c_str());
   }
   const Operand updates = ShapeFirst(list, BroadcastView(values, want));
-  if (masked && list.entries.size() == 1) {
-    Take(CallOf("MaskedPut", {data, list.entries[0].index, updates}, {data}), &out);
-  } else if (masked && list.shape[0] == 1) {
-    return Errorf(Code::kNotImplemented,
-                  "%s: one value for what several masks name is not here; give one per element",
-                  call.function().api);
+  if (masked && (list.entries.size() == 1 || list.shape[0] == 1)) {
+    Take(CallOf("MaskedPut", {data, OneMask(list, &out), updates}, {data}), &out);
   } else {
     const Operand tuples = Tuples(list, &out);
     Take(CallOf("ScatterND", {data, tuples, updates}, {data}), &out);

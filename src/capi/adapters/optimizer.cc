@@ -124,6 +124,20 @@ Status AddNumbers(const Call& call, std::initializer_list<const char*> params, U
   return OkStatus();
 }
 
+// Numbers that their page holds to 0 and above, or to a share from 0 to 1.
+Status RequireNotNegative(const Call& call, std::initializer_list<const char*> params) {
+  for (const char* p : params)
+    if (!(call.Double(p) >= 0)) return BadValue(call, p, StrFormat("%g", call.Double(p)), "0 or more");
+  return OkStatus();
+}
+Status RequireShares(const Call& call, std::initializer_list<const char*> params) {
+  for (const char* p : params) {
+    const double v = call.Double(p);
+    if (!(v >= 0 && v <= 1)) return BadValue(call, p, StrFormat("%g", v), "0 to 1");
+  }
+  return OkStatus();
+}
+
 // base^t, where t is a tensor.
 Term PowerOf(Update::Terms& t, double base, const char* step) {
   return Pow(t.formula().Const(base), t[step]);
@@ -172,6 +186,7 @@ Status Adapt_ApplyFusedEmaAdam(const Call& call, OpCall& out) {
   const Operand var = Arg(call, "varRef"), average = Arg(call, "sRef");
   const int64_t mode = call.Int("mode");
   if (mode != 0 && mode != 1) return BadValue(call, "mode", std::to_string(mode), "0, 1");
+  OPSNN_RETURN_IF_ERROR(RequireShares(call, {"lr", "beta1", "beta2"}));
   Update step;
   OPSNN_RETURN_IF_ERROR(AddState(call, var, {"mRef", "vRef"}, Arg(call, "grad"), &step));
   OPSNN_RETURN_IF_ERROR(RequireLike(call, average, var));
@@ -206,6 +221,7 @@ Status Adapt_ApplyAdamWQuant(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireLike(call, grad, var));
   const int64_t n = NumElements(var.desc.dims), block = call.Int("blockSize");
   if (block != 256) return BadValue(call, "blockSize", std::to_string(block), "256");
+  OPSNN_RETURN_IF_ERROR(RequireShares(call, {"lr", "beta1", "beta2", "weightDecay"}));
   OPSNN_RETURN_IF_ERROR(RequireOne(call, step));
   std::vector<Operand> inputs = {WithDType(var, DType::kF32), WithDType(grad, DType::kF32)};
   const Dims blocks = {(n + block - 1) / block}, table = {block};
@@ -267,6 +283,21 @@ Status RequireLikeList(const Call& call, const char* param, const std::vector<Op
   return OkStatus();
 }
 
+// A momentum goes with buffers, and Nesterov's with a momentum that nothing damps.
+Status CheckMomentum(const Call& call, bool buffers) {
+  constexpr double kNothing = 1e-6;  // numbers below it count as 0, as published
+  OPSNN_RETURN_IF_ERROR(RequireNotNegative(call, {"weightDecay", "momentum", "lr", "dampening"}));
+  const double momentum = call.Double("momentum"), dampening = call.Double("dampening");
+  const bool nesterov = call.Int("nesterov") != 0;
+  if (nesterov && dampening >= kNothing)
+    return BadValue(call, "dampening", StrFormat("%g", dampening), "0 where nesterov is true");
+  if (buffers == (momentum >= kNothing) && !(nesterov && !buffers)) return OkStatus();
+  return BadValue(call, "momentum", StrFormat("%g", momentum),
+                  buffers    ? "above 0, as momentumBufferListOptionalRef is given"
+                  : nesterov ? "above 0 with momentumBufferListOptionalRef, as nesterov is true"
+                             : "0, as momentumBufferListOptionalRef is null");
+}
+
 }  // namespace
 
 Status Adapt_FusedSgd(const Call& call, OpCall& out) {
@@ -276,6 +307,7 @@ Status Adapt_FusedSgd(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireLikeList(call, "gradsRef", grads, vars));
   if (!buffers.empty())
     OPSNN_RETURN_IF_ERROR(RequireLikeList(call, "momentumBufferListOptionalRef", buffers, vars));
+  OPSNN_RETURN_IF_ERROR(CheckMomentum(call, !buffers.empty()));
   const Operand scale = Arg(call, "gradScaleOptional");
   const double momentum = call.Double("momentum"), decay = call.Double("weightDecay"), lr = call.Double("lr");
   const double damped = 1 - call.Double("dampening");
@@ -305,6 +337,7 @@ Status Adapt_FusedSgd(const Call& call, OpCall& out) {
 Status Adapt_FusedAdamW(const Call& call, OpCall& out) {
   const std::vector<Operand> vars = Members(call, "paramsRef"), steps = Members(call, "stateSteps");
   if (vars.empty()) return BadValue(call, "paramsRef", "an empty list", "one tensor or more");
+  OPSNN_RETURN_IF_ERROR(RequireNotNegative(call, {"lr", "beta1", "beta2", "weightDecay"}));
   const bool amsgrad = call.Int("amsgrad") != 0;
   const struct {
     const char *param, *name;

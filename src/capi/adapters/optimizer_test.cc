@@ -134,6 +134,7 @@ TEST_F(Optimizers, Lists) {
     o.amsgrad = round % 2, o.maximize = round % 4 < 2, o.cap_corrected = true;
     const bool found = round % 5 == 4, scaled = round % 3 == 0, nesterov = round % 4 == 1,
                first = round % 6 == 2;
+    const double damped = nesterov ? 0 : 0.25;  // Nesterov's momentum takes none
     Tensors vars, grads, ms, vs, mosts, steps, sgd_vars, sgd_grads, buffers;
     std::vector<std::vector<double>> old[8];
     for (int i = 0; i < 3; ++i) {
@@ -155,7 +156,7 @@ TEST_F(Optimizers, Lists) {
               0)
         << aclGetRecentErrMsg();
     ASSERT_EQ(CALL(aclnnFusedSgd, ListOf(sgd_vars), ListOf(sgd_grads), ListOf(buffers),
-                   OrNull(scaled, sgd_scale), o.decay, 0.5, o.lr, 0.25, nesterov, o.maximize, first),
+                   OrNull(scaled, sgd_scale), o.decay, 0.5, o.lr, damped, nesterov, o.maximize, first),
               0)
         << aclGetRecentErrMsg();
     for (size_t i = 0; i < vars.size(); ++i) {
@@ -166,7 +167,7 @@ TEST_F(Optimizers, Lists) {
         want[0].push_back(a.var), want[1].push_back(a.m), want[2].push_back(a.v), want[3].push_back(a.most);
         const double kept = old[6][i][e] / (scaled ? 4 : 1);
         const double g = (o.maximize ? -kept : kept) + o.decay * old[5][i][e];
-        const double v = first ? g : 0.5 * old[7][i][e] + 0.75 * g;
+        const double v = first ? g : 0.5 * old[7][i][e] + (1 - damped) * g;
         sgd[0].push_back(old[5][i][e] - o.lr * (nesterov ? g + 0.5 * v : v));
         sgd[1].push_back(kept), sgd[2].push_back(v);
       }
@@ -176,6 +177,51 @@ TEST_F(Optimizers, Lists) {
       Expect(*buffers[i], sgd[2], "sgd momentum");
     }
   }
+}
+
+// Numbers that their pages rule out; those of a momentum as the public checks have them.
+TEST_F(Optimizers, RefuseNumbers) {
+  const double nan = std::nan("");
+  Tensors vars, grads, buffers, ms, vs, steps;
+  for (Tensors* list : {&vars, &grads, &buffers, &ms, &vs, &steps}) {
+    list->push_back(std::make_unique<ApiTensor>(DType::kF32, Dims{list == &steps ? 1 : 3}));
+    list->back()->memory().FillRandom(rng_, 0.5, 1);
+  }
+  const auto sgd = [&](bool buffered, double decay, double momentum, double lr, double damped,
+                       bool nesterov) {
+    return CALL(aclnnFusedSgd, ListOf(vars), ListOf(grads), buffered ? ListOf(buffers) : nullptr, nullptr,
+                static_cast<float>(decay), static_cast<float>(momentum), static_cast<float>(lr),
+                static_cast<float>(damped), nesterov, false, false);
+  };
+  EXPECT_EQ(sgd(true, 0, 0.9, 0.1, 0, true), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(sgd(false, 0, 0, 0.1, 0, false), 0) << aclGetRecentErrMsg();
+  ExpectRefused(sgd(true, -1, 0.9, 0.1, 0, false), 161002, {"aclnnFusedSgd: weightDecay is -1", "0 or more"});
+  ExpectRefused(sgd(true, 0, -0.5, 0.1, 0, false), 161002, {"momentum is -0.5", "0 or more"});
+  ExpectRefused(sgd(true, 0, 0.5, nan, 0, false), 161002, {"lr is nan"});
+  ExpectRefused(sgd(true, 0, 0.5, 0.1, -2, false), 161002, {"dampening is -2"});
+  ExpectRefused(sgd(true, 0, 0.5, 0.1, 0.25, true), 161002, {"dampening is 0.25", "nesterov"});
+  ExpectRefused(sgd(true, 0, 0, 0.1, 0, false), 161002, {"momentum is 0", "above 0"});
+  ExpectRefused(sgd(false, 0, 0.5, 0.1, 0, false), 161002, {"momentum is 0.5", "allowed: 0, as"});
+  ExpectRefused(sgd(false, 0, 0.5, 0.1, 0, true), 161002, {"momentum is 0.5", "nesterov is true"});
+  const auto adam = [&](double lr, double beta1, double beta2, double decay) {
+    return CALL(aclnnFusedAdamw, ListOf(vars), ListOf(grads), ListOf(ms), ListOf(vs), nullptr, ListOf(steps),
+                nullptr, nullptr, lr, beta1, beta2, decay, 1e-8, false, false);
+  };
+  EXPECT_EQ(adam(0.1, 0.9, 0.99, 0), 0) << aclGetRecentErrMsg();
+  ExpectRefused(adam(-0.1, 0.9, 0.99, 0), 161002, {"aclnnFusedAdamw: lr is -0.1", "0 or more"});
+  ExpectRefused(adam(0.1, -1, 0.99, 0), 161002, {"beta1 is -1"});
+  ExpectRefused(adam(0.1, 0.9, nan, 0), 161002, {"beta2 is nan"});
+  ExpectRefused(adam(0.1, 0.9, 0.99, -3), 161002, {"weightDecay is -3"});
+  ApiTensor x(DType::kF32, {3}), step(DType::kS64, {1});
+  step.Set({1});
+  const auto ema = [&](double lr, double beta1, double beta2) {
+    return CALL(aclnnApplyFusedEmaAdam, *grads[0], *vars[0], *ms[0], *vs[0], x, step, lr, 0.5, beta1, beta2,
+                1e-8, 0, false, 0.0);
+  };
+  EXPECT_EQ(ema(0.1, 0.9, 0.99), 0) << aclGetRecentErrMsg();
+  ExpectRefused(ema(2, 0.9, 0.99), 161002, {"aclnnApplyFusedEmaAdam: lr is 2", "0 to 1"});
+  ExpectRefused(ema(0.1, -0.5, 0.99), 161002, {"beta1 is -0.5"});
+  ExpectRefused(ema(0.1, 0.9, 1.5), 161002, {"beta2 is 1.5"});
 }
 
 }  // namespace

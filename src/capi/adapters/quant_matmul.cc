@@ -4,6 +4,7 @@
 #include <string>
 
 #include "capi/adapters/common.h"
+#include "capi/adapters/quant_matmul_groups.h"
 #include "capi/adapters/tiles.h"
 
 namespace opsnn::capi {
@@ -139,11 +140,6 @@ Status Bind(const Call& call, Parts p, OpCall* out) {
   return OkStatus();
 }
 
-std::string Text(const Call& call, const char* param) {
-  const auto* text = static_cast<const char*>(call.arguments()[call.Index(param)].raw.p);
-  return text ? text : "";
-}
-
 // Operands of quantisations that are not here, or that the function keeps for later.
 Status RequireAbsent(const Call& call, std::initializer_list<const char*> params) {
   for (const char* p : params) {
@@ -183,12 +179,10 @@ Status Adapt_QuantMatmul(const Call& call, OpCall& out) {
 // aclnnQuantMatmulV5 and WeightNz: s8 matrices with scales per tensor, row and column.
 Status Adapt_QuantMatmulV5(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireAbsent(call, {"yScale", "x1Offset", "yOffset"}));
-  if (call.Int("groupSize") != 0)
-    return Errorf(Code::kNotImplemented, "%s: groupSize is %lld; scales of groups are not here",
-                  call.function().api, ll{call.Int("groupSize")});
   Parts p;
   p.x1 = Arg(call, "x1"), p.y = Arg(call, "out"), p.bias = Arg(call, "bias");
   OPSNN_ASSIGN_OR_RETURN(p.x2, MatrixArg(call, "x2", &out));
+  if (call.Int("groupSize") != 0) return BindGroupedMatmul(call, p.x2, &out);
   p.transpose1 = call.Int("transposeX1") != 0, p.transpose2 = call.Int("transposeX2") != 0;
   p.tokens = Arg(call, "x1Scale"), p.scale = Arg(call, "x2Scale"), p.offset = Arg(call, "x2Offset");
   if (p.tokens.given() && p.offset.given()) return BadValue(call, "x2Offset", "given", "null beside x1Scale");
@@ -200,7 +194,7 @@ Status Adapt_FusedQuantMatmul(const Call& call, OpCall& out) {
       call, {"yScaleOptional", "x1OffsetOptional", "x2OffsetOptional", "yOffsetOptional", "x3Optional"}));
   if (call.Int("groupSizeOptional") != 0)
     return BadValue(call, "groupSizeOptional", std::to_string(call.Int("groupSizeOptional")), "0");
-  const std::string fused = Text(call, "fusedOpType");
+  const std::string fused = TextOf(call, "fusedOpType");
   Parts p;
   if (fused != "gelu_tanh" && fused != "gelu_erf")
     return BadValue(call, "fusedOpType", "\"" + fused + "\"", "\"gelu_tanh\", \"gelu_erf\"");
@@ -252,7 +246,7 @@ Status Adapt_QuantMatmulDequant(const Call& call, OpCall& out) {
     return BadValue(call, "weight", "of shape " + ToString(p.x2.desc.dims), "multiples of 16 above 0");
   }
   OPSNN_RETURN_IF_ERROR(RequireShape(call, smooth, {k}, "the last dim of x"));
-  const std::string mode = Text(call, "xQuantMode");
+  const std::string mode = TextOf(call, "xQuantMode");
   if (mode != "pertoken" && mode != "pertensor")
     return BadValue(call, "xQuantMode", "\"" + mode + "\"", "\"pertoken\", \"pertensor\"");
   const bool tokens = mode == "pertoken", given = step.given();

@@ -1,48 +1,34 @@
 // Repeats that a tensor counts, masked copies, and rows held to a norm.
-#include <limits>
-
 #include "capi/adapters/formula_call.h"
 
 namespace opsnn::capi {
 namespace {
 
-OpCall Sums(const Operand& x, const Operand& y, bool exclusive) {
-  OpCall call = CallOf("CumSum", {x, ConstantInt(0)}, {y});
-  call.attrs.Set("exclusive", int64_t{exclusive});
-  return call;
-}
-
-// For each of `total` places the source that stands there: source i fills repeats[i] places. A sum of repeats
-// other than `total` is an error of the run, as some place or some source is out of range then.
+// For each of `total` places the source that stands there, in `to` where it is given: source i fills
+// repeats[i] places.
 Result<Operand> SourcesOf(const Call& call, int64_t sources, int64_t total, OpCall* out,
-                          std::vector<OpCall>* calls) {
-  const Operand given = AtLeast1d(Arg(call, "repeats"));
-  OPSNN_RETURN_IF_ERROR(RequireRank(call, given, 1, 1));
-  OPSNN_RETURN_IF_ERROR(RequireIndex(call, given));
-  const int64_t n = given.desc.dims[0];
+                          std::vector<OpCall>* calls, const Operand& to = {}) {
+  const Operand repeats = AtLeast1d(Arg(call, "repeats"));
+  OPSNN_RETURN_IF_ERROR(RequireRank(call, repeats, 1, 1));
+  OPSNN_RETURN_IF_ERROR(RequireIndex(call, repeats));
+  const int64_t n = repeats.desc.dims[0];
   if (n != 1 && n != sources) {
     return InvalidArgument("%s: repeats has %lld values; allowed: 1 or %lld", call.function().api,
                            static_cast<long long>(n), static_cast<long long>(sources));
   }
-  if (total < 0 || total == std::numeric_limits<int64_t>::max())
-    return BadValue(call, "outputSize", std::to_string(total), "0 or more");
-  const Operand repeats = WithDType(BroadcastView(given, {sources}), DType::kS64);
-  const Operand ends = out->Temp(DType::kS64, {sources}), marks = out->Temp(DType::kS64, {total + 1});
-  calls->push_back(Sums(repeats, ends, false));
-  // A mark where each source ends; the marks up to a place say how many have ended.
-  const Operand zero = BroadcastView(ConstantInt(0), {total + 1}),
-                one = BroadcastView(ConstantInt(1), {sources});
-  // A negative count would move the end back to where another source stands: it is sent out of range instead.
-  const Operand negative = out->Temp(DType::kBool, {sources}), places = out->Temp(DType::kS64, {sources});
-  calls->push_back(CallOf("Less", {repeats, BroadcastView(ConstantInt(0), {sources})}, {negative}));
-  calls->push_back(
-      CallOf("Where", {negative, BroadcastView(ConstantInt(total + 1), {sources}), ends}, {places}));
-  OpCall mark = Along("ScatterElements", 0, {zero, places, one}, marks);
-  mark.attrs.Set("reduction", std::string("add"));
-  calls->push_back(std::move(mark));
-  const Operand ended = out->Temp(DType::kS64, {total + 1});
-  calls->push_back(Sums(marks, ended, false));
-  return Reshaped(ended, {total});
+  const Operand places = to.given() ? to : out->Temp(DType::kS64, {total});
+  OpCall fill = CallOf("RepeatSources", {repeats}, {places});
+  fill.attrs.Set("sources", sources);
+  fill.attrs.Set("total", total);
+  calls->push_back(std::move(fill));
+  return places;
+}
+
+// outputSize: the places of the result along the dim that repeats.
+Result<int64_t> OutputSize(const Call& call) {
+  const int64_t total = call.Int("outputSize");
+  if (total < 0) return BadValue(call, "outputSize", std::to_string(total), "0 or more");
+  return total;
 }
 
 }  // namespace
@@ -50,7 +36,7 @@ Result<Operand> SourcesOf(const Call& call, int64_t sources, int64_t total, OpCa
 Status Adapt_RepeatByTensor(const Call& call, OpCall& out) {
   const bool with_dim = call.function().Find("dim") >= 0;
   const Operand self = Arg(call, "self"), y = Arg(call, "out");
-  const int64_t total = call.Int("outputSize");
+  OPSNN_ASSIGN_OR_RETURN(const int64_t total, OutputSize(call));
   OPSNN_RETURN_IF_ERROR(RequireDType(call, y, self.desc.dtype, "self"));
   int dim = 0;
   Operand from = AtLeast1d(self);
@@ -71,17 +57,13 @@ Status Adapt_RepeatByTensor(const Call& call, OpCall& out) {
 
 Status Adapt_RepeatPositions(const Call& call, OpCall& out) {
   const Operand repeats = Arg(call, "repeats"), y = Arg(call, "out");
-  const int64_t total = call.Int("outputSize");
+  OPSNN_ASSIGN_OR_RETURN(const int64_t total, OutputSize(call));
   OPSNN_RETURN_IF_ERROR(RequireRank(call, repeats, 1, 1));
   OPSNN_RETURN_IF_ERROR(RequireShape(call, y, {total}, "as outputSize says"));
   OPSNN_RETURN_IF_ERROR(RequireDType(call, y, repeats.desc.dtype, "repeats"));
   std::vector<OpCall> calls;
-  const int64_t count = repeats.desc.dims[0];
-  OPSNN_ASSIGN_OR_RETURN(const Operand sources, SourcesOf(call, count, total, &out, &calls));
-  // The positions look themselves up, so that too few repeats are found out.
-  OPSNN_ASSIGN_OR_RETURN(const auto numbers, NewConstant(call, DType::kS64, {count}));
-  for (int64_t i = 0; i < count; ++i) numbers->as<int64_t>()[i] = i;
-  calls.push_back(Along("Gather", 0, {Constant(numbers), sources}, WithDType(y, DType::kS64)));
+  OPSNN_RETURN_IF_ERROR(
+      SourcesOf(call, repeats.desc.dims[0], total, &out, &calls, WithDType(y, DType::kS64)).status());
   return TakeAll(std::move(calls), &out);
 }
 
@@ -119,28 +101,12 @@ Status Adapt_MaskedScatter(const Call& call, OpCall& out) {
     return InvalidArgument("%s: mask has shape %s; allowed: shapes that broadcast to %s, that of selfRef",
                            call.function().api, ToString(given.desc.dims).c_str(), ToString(dims).c_str());
   }
-  const int64_t count = NumElements(dims);
-  if (count > 0 && NumElements(source.desc.dims) == 0) {
-    return BadValue(call, "source", "empty", "one element or more");
-  }
-  const Operand mask = BroadcastView(given, dims);
-  std::vector<OpCall> calls;
-  const Operand flags = out.Temp(DType::kS64, dims), before = out.Temp(DType::kS64, {count});
-  const Operand places = out.Temp(DType::kS64, dims), picked = out.Temp(self.desc.dtype, dims);
-  ProgramBuilder flag;
-  const SlotId m = flag.Input(ComputeTypeOf(given.desc.dtype));
-  const SlotId is = flag.Unary(StageOp::kNot, flag.Unary(StageOp::kNot, m));
-  flag.Output(flag.Convert(is, ComputeType::kS64));
-  calls.push_back(ProgramCall(std::move(flag).Build(), {mask}, {flags}));
-  calls.push_back(Sums(Reshaped(flags, {count}), before, true));
-  ProgramBuilder place;
-  const SlotId f = place.Input(ComputeType::kS64), k = place.Input(ComputeType::kS64);
-  place.Output(place.Binary(StageOp::kMul, f, k));  // the others look at the first
-  calls.push_back(ProgramCall(std::move(place).Build(), {flags, Reshaped(before, dims)}, {places}));
+  const Operand mask = WithDType(BroadcastView(given, dims), DType::kBool);
   const Operand flat = Reshaped(Contiguously(source, &out), {NumElements(source.desc.dims)});
-  calls.push_back(Along("Gather", 0, {flat, places}, picked));
-  calls.push_back(CallOf("Where", {WithDType(mask, DType::kBool), picked, self}, {self}));
-  return TakeAll(std::move(calls), &out);
+  Take(CallOf("MaskedPut", {self, mask, flat}, {self}), &out);
+  out.attrs.Set("surplus", int64_t{1});
+  out.in_place = true;
+  return OkStatus();
 }
 
 namespace {

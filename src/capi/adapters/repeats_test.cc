@@ -76,12 +76,17 @@ TEST_F(Repeats, InterleaveAndItsGradient) {
   RandomTensor x(DType::kF32, {2}, rng_);
   ApiTensor counts(DType::kS64, {2}), y(DType::kF32, {4});
   counts.Set({1, 2});
-  EXPECT_NE(CALL(aclnnRepeatInterleave, x, counts, 4, y), 0);
+  ExpectRefused(CALL(aclnnRepeatInterleave, x, counts, 4, y), 161002,
+                {"aclnnRepeatInterleave: repeats add up to 3; allowed: 4"});
   counts.Set({3, 2});
-  EXPECT_NE(CALL(aclnnRepeatInterleave, x, counts, 4, y), 0);
-  counts.Set({-1, 4, 1});  // adds up, and is none the better for it
-  EXPECT_NE(CALL(aclnnRepeatInterleave, x, counts, 4, y), 0);
-  EXPECT_NE(std::string(aclGetRecentErrMsg()).find("repeats"), std::string::npos) << aclGetRecentErrMsg();
+  ExpectRefused(CALL(aclnnRepeatInterleaveWithDim, x, counts, 0, 4, y), 161002, {"repeats add up to 5"});
+  counts.Set({-1, 5});  // adds up, and is none the better for it
+  ExpectRefused(CALL(aclnnRepeatInterleave, x, counts, 4, y), 161002, {"repeats has -1 at 0", "0 or more"});
+  ApiTensor three(DType::kS64, {3});
+  ExpectRefused(CALL(aclnnRepeatInterleaveTensor, counts, -4, three), 161002, {"outputSize is -4"});
+  ExpectRefused(CALL(aclnnRepeatInterleave, x, three, 4, y), 161002, {"repeats has 3 values", "1 or 2"});
+  ExpectRefused(CALL(aclnnRepeatInterleaveInt, x, 2, 5, y), 161002,
+                {"outputSize is 5", "2 x 2, repeats times the elements of self"});
 }
 
 TEST_F(Repeats, MaskedScatter) {
@@ -98,6 +103,15 @@ TEST_F(Repeats, MaskedScatter) {
               }));
     ExpectGuards({&x, &mask, &source});
   }
+  RandomTensor x(DType::kF32, {2, 3}, rng_), source(DType::kF32, {2, 2}, rng_);
+  ApiTensor mask(DType::kBool, {2, 3}), none(DType::kF32, {0});
+  mask.Set({1, 1, 1, 0, 1, 1});
+  ExpectRefused(CALL(aclnnInplaceMaskedScatter, x, mask, source), 161002,
+                {"aclnnInplaceMaskedScatter: source has 4 slices for 5 that the mask names"});
+  EXPECT_EQ(x.Get(), x.values());
+  mask.Set({0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(CALL(aclnnInplaceMaskedScatter, x, mask, none), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(x.Get(), x.values());
 }
 
 TEST_F(Repeats, Renorm) {

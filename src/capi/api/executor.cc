@@ -23,10 +23,36 @@ std::shared_ptr<Executor> Find(const char* function, const aclOpExecutor* handle
   return e;
 }
 
+std::string Described(int acl_dtype, const std::vector<int64_t>& dims) {
+  return AclTypeName(acl_dtype) + " " + ToString(Dims(std::span<const int64_t>(dims)));
+}
+
+// The tensor that an address is set for must be the one of phase one, or one like it. The executor does not
+// need the handles, so one that was destroyed says nothing.
+Status CheckLike(const char* function, const Executor& e, const Binding& b, const void* handle) {
+  const auto t = Table<Tensor>().Find(handle);
+  if (!t) {
+    const HandleKind kind = runtime::KindOf(handle);
+    if (kind == HandleKind::kNone || kind == HandleKind::kTensor) return OkStatus();
+    return InvalidArgument("%s: tensor is an %s; allowed: an aclTensor", function, runtime::Name(kind));
+  }
+  const Tensor& planned = *b.object;
+  // A call may have read it as blocks, as its bits, or in the size that an earlier call found.
+  if (planned.format == ACL_FORMAT_FRACTAL_NZ) return OkStatus();
+  const bool bits = t->acl_dtype == ACL_UINT64 && planned.acl_dtype == ACL_INT64;
+  const bool same_type = t->acl_dtype == planned.acl_dtype || bits;
+  if (same_type && (t->dims == planned.dims || t->Seen().first == planned.dims)) return OkStatus();
+  return InvalidArgument("%s: tensor is %s; allowed: %s, as %s of %s was in phase one", function,
+                         Described(t->acl_dtype, t->dims).c_str(),
+                         Described(planned.acl_dtype, planned.dims).c_str(),
+                         capi::NameOf(e.function->params[b.param].name, b.member).c_str(), e.function->api);
+}
+
 // The new address is held to its block as those of phase one were.
-int SetAddress(const char* function, Executor* e, Binding* b, void* address) {
-  const Status s =
-      HoldToBlock(function, e->function->params[b->param].name, b->member, address, &b->footprint);
+int SetAddress(const char* function, Executor* e, Binding* b, const void* tensor, void* address) {
+  Status s = CheckLike(function, *e, *b, tensor);
+  if (s.ok())
+    s = HoldToBlock(function, e->function->params[b->param].name, b->member, address, &b->footprint);
   if (!s.ok()) {
     runtime::AddErrorMessage(s);
     return kInvalid;
@@ -56,7 +82,14 @@ int SetFlat(const char* function, aclOpExecutor* handle, size_t index, const voi
                 StrFormat("index is %zu; allowed: below %zu, the number of tensors given in phase one", index,
                           flat.size()));
   }
-  return SetAddress(function, e.get(), flat[index], address);
+  return SetAddress(function, e.get(), flat[index], tensor, address);
+}
+
+// The handle of a list's member; null where the list is too short or gone, and what is no list itself.
+const void* MemberOf(const void* list, size_t member) {
+  if (runtime::KindOf(list) != HandleKind::kTensorList) return list;
+  const auto found = Table<TensorList>().Find(list);
+  return found && member < found->members.size() ? found->members[member] : nullptr;
 }
 
 // By parameter and position in its list.
@@ -79,7 +112,7 @@ int SetDynamic(const char* function, aclOpExecutor* handle, size_t parameter, si
   }
   for (Binding& b : e->tensors) {
     if (parameter < params.size() && b.param == params[parameter] && b.member == static_cast<int>(member)) {
-      return SetAddress(function, e.get(), &b, address);
+      return SetAddress(function, e.get(), &b, MemberOf(tensors, member), address);
     }
   }
   return Fail(function, kInvalid,

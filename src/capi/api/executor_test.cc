@@ -1,4 +1,5 @@
 // Repeatable executors whose tensors move between runs.
+#include "aclnnop/aclnn_cat.h"
 #include "aclnnop/aclnn_permute.h"
 #include "aclnnop/aclnn_relu.h"
 #include "aclnnop/aclnn_scatter.h"
@@ -33,6 +34,54 @@ TEST_F(ApiTest, RepeatableExecutorsMove) {
   EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
   ExpectRefused(aclDestroyAclOpExecutor(executor_), kInvalid, {"used up or destroyed"});
   ExpectRefused(aclSetAclOpExecutorRepeatable(nullptr), 561103, {"executor is null"});
+}
+
+TEST_F(ApiTest, MovedTensorsAreThoseOfPhaseOne) {
+  ApiTensor x(DType::kF32, {2, 3}), y(DType::kF32, {2, 3}), half(DType::kF16, {2, 3}), flat(DType::kF32, {6});
+  x.Set({-1, 2, -3, 4, -5, 6});
+  ASSERT_EQ(aclnnReluGetWorkspaceSize(x, y, &workspace_size_, &executor_), 0);
+  EXPECT_EQ(aclSetAclOpExecutorRepeatable(executor_), 0);
+  void* address = nullptr;
+  EXPECT_EQ(aclGetRawTensorAddr(y, &address), 0);
+  ExpectRefused(aclSetInputTensorAddr(executor_, 0, half, address), kInvalid,
+                {"aclSetInputTensorAddr: tensor is f16 [2,3]", "f32 [2,3]", "self of aclnnRelu"});
+  ExpectRefused(aclSetOutputTensorAddr(executor_, 0, flat, address), kInvalid,
+                {"tensor is f32 [6]", "f32 [2,3]", "out of aclnnRelu"});
+  float one = 1;
+  aclScalar* scalar = aclCreateScalar(&one, ACL_FLOAT);
+  ExpectRefused(aclSetTensorAddr(executor_, 0, reinterpret_cast<aclTensor*>(scalar), address), kInvalid,
+                {"tensor is an aclScalar", "an aclTensor"});
+  aclDestroyScalar(scalar);
+  // Another handle of the same form will do, and so does one that is gone.
+  const int64_t dims[] = {2, 3};
+  aclTensor* like = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, address);
+  EXPECT_EQ(aclSetInputTensorAddr(executor_, 0, like, address), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(aclDestroyTensor(like), 0);
+  EXPECT_EQ(aclSetInputTensorAddr(executor_, 0, like, address), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
+}
+
+TEST_F(ApiTest, MovedMembersAreThoseOfPhaseOne) {
+  std::vector<float> memory = {1, 2, 3, 4, 5, 6, 7, 8};
+  const auto row = [&](int64_t n, float* at) {
+    return aclCreateTensor(&n, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &n, 1, at);
+  };
+  ApiTensor y(DType::kF32, {5});
+  const aclTensor *members[] = {row(2, &memory[0]), row(3, &memory[2])}, *swapped[] = {row(3, &memory[5])};
+  aclTensorList *list = aclCreateTensorList(members, 2), *other = aclCreateTensorList(swapped, 1);
+  ASSERT_EQ(aclnnCatGetWorkspaceSize(list, 0, y, &workspace_size_, &executor_), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(workspace_size_, 0u);
+  EXPECT_EQ(aclSetAclOpExecutorRepeatable(executor_), 0);
+  EXPECT_EQ(aclSetDynamicInputTensorAddr(executor_, 0, 1, list, &memory[5]), 0) << aclGetRecentErrMsg();
+  ExpectRefused(aclSetDynamicInputTensorAddr(executor_, 0, 0, other, &memory[5]), kInvalid,
+                {"tensor is f32 [3]", "f32 [2]", "tensors[0] of aclnnCat"});
+  ExpectRefused(aclSetDynamicInputTensorAddr(executor_, 0, 2, list, &memory[5]), kInvalid,
+                {"relativeIndex 2"});
+  EXPECT_EQ(aclnnCat(nullptr, 0, executor_, stream_), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), 0);
+  EXPECT_EQ(y.Get(), (std::vector<double>{1, 2, 6, 7, 8}));
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor_), 0);
+  for (aclTensorList* l : {list, other}) EXPECT_EQ(aclDestroyTensorList(l), 0);
 }
 
 // Addresses that are set later are held to what phase one holds its own to.

@@ -39,7 +39,12 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
         }
       });
     });
-    if (found > room || (exact && found < room)) return NoRoom("CountedNonZero", found, room);
+    if (exact && found != room) {
+      return InvalidArgument(
+          "CountedNonZero: X names %lld elements; allowed: %lld, as many as there are places",
+          static_cast<long long>(found), static_cast<long long>(room));
+    }
+    if (found > room) return NoRoom("CountedNonZero", found, room);
     *static_cast<int64_t*>(args.outputs[1]) = found;
     return OkStatus();
   };

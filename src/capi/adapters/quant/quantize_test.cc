@@ -215,13 +215,23 @@ TEST_F(Quantised, RowsByTheirOwnSteps) {
     }
     ExpectGuards({&x, &by, &y, &step, &offset});
   }
-  ApiTensor x(DType::kF16, {2, 3}), y(DType::kS8, {2, 3}), step(DType::kF32, {2}), wrong(DType::kF32, {3});
+  ApiTensor x(DType::kF16, {2, 3}), y(DType::kS8, {2, 3}), step(DType::kF32, {2}), wrong(DType::kF32, {3}),
+      one(DType::kF32, {1});
   x.Set({0, 0, 0, 1, 2, -4});
   ASSERT_EQ(CALL(aclnnDynamicQuant, x, nullptr, y, step), 0) << aclGetRecentErrMsg();
   EXPECT_EQ(y.Get(), (std::vector<double>{0, 0, 0, 32, 64, -127}));
   ExpectRefused(CALL(aclnnDynamicQuant, x, nullptr, y, wrong), 161002, {"scaleOut has shape [3]", "[2]"});
   ExpectRefused(CALL(aclnnDynamicQuantV3, x, nullptr, nullptr, 2, true, "perhead", y, step, nullptr), 161002,
                 {"quantMode is \"perhead\""});
+  // A symmetric step has no offset to write.
+  ApiTensor offset(DType::kF32, {2});
+  ExpectRefused(CALL(aclnnDynamicQuantV3, x, nullptr, nullptr, 2, true, "pertoken", y, step, offset), 161002,
+                {"offsetOut is given", "isSymmetrical is true"});
+  ExpectRefused(CALL(aclnnDynamicQuantV3, x, nullptr, nullptr, 2, false, "pertoken", y, step, nullptr),
+                161002, {"offsetOut is null", "isSymmetrical is false"});
+  ASSERT_EQ(CALL(aclnnDynamicQuantV3, x, nullptr, nullptr, 2, true, "pertensor", y, one, nullptr), 0)
+      << aclGetRecentErrMsg();
+  EXPECT_EQ(y.Get(), (std::vector<double>{0, 0, 0, 32, 64, -127}));
 }
 
 // Rows by the scales of their groups, some of which have no rows.
