@@ -48,6 +48,23 @@ struct DeviceTensor {
   }
 };
 
+inline aclrtStream g_stream = nullptr;  // of the Device that lives
+
+// The runtime with device 0 and a stream, for as long as the object lives; matmul_relu.cc spells it out.
+struct Device {
+  Device() {
+    Check(aclInit(nullptr), "aclInit");
+    Check(aclrtSetDevice(0), "aclrtSetDevice");
+    Check(aclrtCreateStream(&g_stream), "aclrtCreateStream");
+  }
+  Device(const Device&) = delete;
+  ~Device() {
+    Check(aclrtDestroyStream(g_stream), "aclrtDestroyStream");
+    Check(aclrtResetDevice(0), "aclrtResetDevice");
+    Check(aclFinalize(), "aclFinalize");
+  }
+};
+
 // Device memory for phase two; size 0 needs none.
 struct Workspace {
   void* address = nullptr;
@@ -59,5 +76,17 @@ struct Workspace {
     if (address) aclrtFree(address);
   }
 };
+
+// Both phases of a call, and the wait that lets the workspace go: RUN(aclnnRelu, x, y).
+template <typename Plan, typename Launch, typename... Args>
+void Call(const char* name, Plan plan, Launch launch, Args... args) {
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  Check(plan(args..., &size, &executor), name);
+  Workspace workspace(size);
+  Check(launch(workspace.address, size, executor, g_stream), name);
+  Check(aclrtSynchronizeStream(g_stream), name);
+}
+#define RUN(api, ...) Call(#api, api##GetWorkspaceSize, api, __VA_ARGS__)
 
 #endif  // OPSNN_EXAMPLES_ACLNN_COMMON_H_

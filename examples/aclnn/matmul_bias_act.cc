@@ -12,20 +12,6 @@ namespace {
 
 constexpr int64_t kM = 48, kK = 64, kN = 80;
 
-aclrtStream g_stream = nullptr;
-
-// Both phases of a call, and the wait that lets the workspace go.
-template <typename Plan, typename Launch, typename... Args>
-void Call(const char* name, Plan plan, Launch launch, Args... args) {
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  Check(plan(args..., &size, &executor), name);
-  Workspace workspace(size);
-  Check(launch(workspace.address, size, executor, g_stream), name);
-  Check(aclrtSynchronizeStream(g_stream), name);
-}
-#define RUN(api, ...) Call(#api, api##GetWorkspaceSize, api, __VA_ARGS__)
-
 // Multiples of 1/8: sums are exact whatever their order.
 std::vector<float> Values(int64_t count, int64_t period) {
   std::vector<float> v(static_cast<size_t>(count));
@@ -49,9 +35,7 @@ std::vector<float> Expected(const std::vector<float>& x, const std::vector<float
 }  // namespace
 
 int main() {
-  Check(aclInit(nullptr), "aclInit");
-  Check(aclrtSetDevice(0), "aclrtSetDevice");
-  Check(aclrtCreateStream(&g_stream), "aclrtCreateStream");
+  const Device device;
   int wrong = 0;
   {
     DeviceTensor x({kM, kK}), w({kK, kN}), bias({kN}), product({kM, kN}), sum({kM, kN}), y({kM, kN});
@@ -77,8 +61,5 @@ int main() {
     std::printf("matmul_bias_act: %lld x %lld values, three calls and one, %d wrong\n",
                 static_cast<long long>(kM), static_cast<long long>(kN), wrong);
   }
-  Check(aclrtDestroyStream(g_stream), "aclrtDestroyStream");
-  Check(aclrtResetDevice(0), "aclrtResetDevice");
-  Check(aclFinalize(), "aclFinalize");
   return wrong == 0 ? 0 : 1;
 }

@@ -20,20 +20,6 @@ namespace {
 
 constexpr int64_t kBatch = 64, kMicro = 4, kRows = kBatch / kMicro, kIn = 2, kHidden = 32, kClasses = 2;
 
-aclrtStream g_stream = nullptr;
-
-// Both phases of a call; the stream keeps the order.
-template <typename Plan, typename Launch, typename... Args>
-void Call(const char* name, Plan plan, Launch launch, Args... args) {
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  Check(plan(args..., &size, &executor), name);
-  Workspace workspace(size);
-  Check(launch(workspace.address, size, executor, g_stream), name);
-  Check(aclrtSynchronizeStream(g_stream), name);  // the workspace is freed now
-}
-#define RUN(api, ...) Call(#api, api##GetWorkspaceSize, api, __VA_ARGS__)
-
 // The same memory with rows and columns exchanged.
 struct Transposed {
   aclTensor* tensor;
@@ -212,12 +198,7 @@ bool Train() {
 }  // namespace
 
 int main() {
-  Check(aclInit(nullptr), "aclInit");
-  Check(aclrtSetDevice(0), "aclrtSetDevice");
-  Check(aclrtCreateStream(&g_stream), "aclrtCreateStream");
+  const Device device;
   const bool right = Train();
-  Check(aclrtDestroyStream(g_stream), "aclrtDestroyStream");
-  Check(aclrtResetDevice(0), "aclrtResetDevice");
-  Check(aclFinalize(), "aclFinalize");
   return right ? 0 : 1;
 }
