@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <unordered_map>
 
 #include "vector/compiled.h"
 #include "vector/convert_scalar.h"
@@ -320,9 +322,41 @@ class Compiler {
   std::vector<Instruction> replaced_;
 };
 
+// What plans hold now: those of further sizes bring the same programs again, and compiling one takes as long
+// as all else about its step. Weak, so that nothing lives longer for it.
+class CompiledPrograms {
+ public:
+  std::shared_ptr<const CompiledProgram> Find(uint64_t hash, const Program& program) {
+    const std::lock_guard lock(mutex_);
+    const auto it = held_.find(hash);
+    auto found = it == held_.end() ? nullptr : it->second.lock();
+    return found && found->source == program ? found : nullptr;
+  }
+  void Add(uint64_t hash, const std::shared_ptr<const CompiledProgram>& compiled) {
+    const std::lock_guard lock(mutex_);
+    held_[hash] = compiled;
+    if (held_.size() < sweep_at_) return;
+    std::erase_if(held_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at_ = std::max(kFewest, 2 * held_.size());
+  }
+
+ private:
+  static constexpr size_t kFewest = 256;
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, std::weak_ptr<const CompiledProgram>> held_;
+  size_t sweep_at_ = kFewest;
+};
+
+CompiledPrograms& Held() {
+  static auto* const held = new CompiledPrograms;  // outlives static destructors of programs that still plan
+  return *held;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const CompiledProgram>> Compile(const Program& program) {
+  const uint64_t hash = program.Hash();
+  if (auto found = Held().Find(hash, program)) return found;
   OPSNN_RETURN_IF_ERROR(program.Validate());
   constexpr size_t kMaxArgs = 64;  // what an interpreter keeps on its stack
   if (static_cast<size_t>(program.num_inputs) + program.outputs.size() > kMaxArgs) {
@@ -336,6 +370,7 @@ Result<std::shared_ptr<const CompiledProgram>> Compile(const Program& program) {
   out->num_outputs = static_cast<int>(program.outputs.size());
   Compiler(*out).Run();
   out->row_template = RecogniseRowTemplate(out->program);
+  Held().Add(hash, out);
   return std::shared_ptr<const CompiledProgram>(std::move(out));
 }
 

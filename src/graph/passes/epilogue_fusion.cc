@@ -100,17 +100,19 @@ class Fuser {
     const ValueId product = g_.nodes[seed].outputs[0];
     Region region;
     region.output = product;
-    if (AnyReader(r_, product, [&](NodeId n) { return Eligible(seed, n); })) {
-      ChainBuilder trial = Start(seed);
-      region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(trial, n); });
-    }
+    ChainBuilder chain = Start(seed);
+    size_t added = 0;
+    if (AnyReader(r_, product, [&](NodeId n) { return Eligible(seed, n); }))
+      region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(chain, n) && ++added; });
     if (region.nodes.empty()) {
       RecordBoundary(r_, c_, programs_, seed, {}, product);
       return;
     }
     ++c_.matches;
-    ChainBuilder chain = Start(seed);
-    for (NodeId n : region.nodes) Add(chain, n);
+    if (added != region.nodes.size()) {  // the last that joined led nowhere
+      chain = Start(seed);
+      for (NodeId n : region.nodes) Add(chain, n);
+    }
     auto tail = std::make_shared<op::FusedTail>();
     tail->program = chain.Build(region.output);
     if (!tail->program.IsF32Pointwise()) return;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "graph/call.h"
 #include "graph/fusion/chain_builder.h"
@@ -40,10 +41,12 @@ class Chainer {
     const ValueId first = g_.nodes[seed].outputs[0];
     Region region;
     region.output = first;
+    std::optional<ChainBuilder> chain;
+    size_t added = 0;
     if (AnyReader(r_, first, [&](NodeId n) { return Eligible(seed, n); })) {
-      ChainBuilder trial(g_, c_.policy);
-      if (!Add(trial, seed)) return;
-      region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(trial, n); });
+      chain.emplace(g_, c_.policy);
+      if (!Add(*chain, seed)) return;
+      region = GrowRegion(r_, seed, [&](NodeId n) { return Eligible(seed, n) && Add(*chain, n) && ++added; });
     }
     if (region.nodes.empty()) {
       RecordBoundary(r_, c_, programs_, seed, {}, first);
@@ -52,7 +55,8 @@ class Chainer {
     ++c_.matches;
     if (!Decide(seed, region)) return;
     ++c_.effects;
-    Apply(seed, region, Build(seed, region.nodes));
+    // The last that joined may have led nowhere.
+    Apply(seed, region, added == region.nodes.size() ? *chain : Build(seed, region.nodes));
   }
 
   // The whole group against its parts: the first node, and the rest as one program.
