@@ -1,65 +1,60 @@
 #include "base/buffer.h"
 
-#include <malloc.h>
-#include <sys/mman.h>
-
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 
 #include "base/buffer_stats.h"
+#include "base/pages.h"
 
 namespace opsnn {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
-
-size_t Alignment(size_t bytes) { return bytes >= kHugePage ? kHugePage : kAlignment; }
-size_t Rounded(size_t bytes) {
-  const size_t align = Alignment(bytes);
-  return bytes ? (bytes + align - 1) / align * align : align;
-}
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kCacheBytes = 0;  // every block must be seen to come and go
+constexpr size_t kLargeBytes = SIZE_MAX;  // every block must be seen to come and go, with guards around it
 #else
-// The C library gives large blocks back to the system at once, and every page of the next one is a fault of a
-// microsecond or so: more than a memory-bound operator needs for it. So a few freed blocks wait here.
-constexpr size_t kCacheBytes = size_t{64} << 20;
+// From here on a block is pages of its own; the C library keeps lists for smaller ones.
+constexpr size_t kLargeBytes = size_t{64} << 10;
 #endif
-constexpr size_t kSmallestCached = 64 << 10;  // below, the C library keeps its own lists
+// Giving pages back to the system at once would make every page of the next block a fault of a microsecond or
+// so: more than a memory-bound operator needs for it. So a few freed blocks wait here.
+constexpr size_t kCacheBytes = size_t{64} << 20;
 // A loop over a few sizes finds every block again. Where sizes never come back, blocks that this many
 // requests passed over in vain go, so that what waits does not grow with the number of sizes.
 constexpr int64_t kLongestWait = 8;
 
+// What a large block takes: steps of half a power of two, of an eighth from huge pages up, so that sizes near
+// each other share a block that waits. Of a fresh one only pages that are touched take memory.
+size_t PagesFor(size_t bytes) {
+  const size_t octave = std::bit_floor(bytes);
+  const size_t unit = bytes < kHugePageBytes ? octave / 2 : std::max(octave / 8, kHugePageBytes);
+  return (bytes + unit - 1) / unit * unit;
+}
+
 class BlockCache {
  public:
-  // A block of at least `bytes` and at most half as many more, aligned for them, or null.
+  // A block of just `bytes`, or null.
   void* Take(size_t bytes) {
     const Lock lock(this);
     if (!lock.held) return nullptr;
-    Block* best = nullptr;
     for (Block& b : blocks_)
-      if (b.bytes >= bytes && b.bytes <= bytes + bytes / 2 && (!best || b.bytes < best->bytes) && b.data &&
-          reinterpret_cast<uintptr_t>(b.data) % Alignment(bytes) == 0)
-        best = &b;
-    if (best) return Remove(*best);
+      if (b.data && b.bytes == bytes) return Remove(b);
     ++misses_;
     for (Block& b : blocks_)
-      if (b.data && misses_ - b.given > kLongestWait) std::free(Remove(b));
+      if (b.data && misses_ - b.given > kLongestWait) Drop(b);
     return nullptr;
   }
 
   // True if the block is kept. The oldest blocks make room for it.
-  bool Give(void* data) {
-    const size_t bytes = malloc_usable_size(data);
-    if (bytes < kSmallestCached || bytes > kCacheBytes) return false;
+  bool Give(void* data, size_t bytes) {
+    if (bytes > kCacheBytes) return false;
     const Lock lock(this);
     if (!lock.held) return false;
     while (total_ + bytes > kCacheBytes || blocks_[next_].data) {
-      Block& old = blocks_[next_];
-      if (old.data) std::free(Remove(old));
+      if (blocks_[next_].data) Drop(blocks_[next_]);
       if (total_ + bytes > kCacheBytes) next_ = (next_ + 1) % blocks_.size();
     }
     blocks_[next_] = {data, bytes, misses_};
@@ -83,7 +78,11 @@ class BlockCache {
     total_ -= b.bytes;
     return std::exchange(b.data, nullptr);
   }
-  // Never waits: whoever finds the cache busy, or forked while it was, goes to the C library.
+  void Drop(Block& b) {
+    const size_t bytes = b.bytes;
+    UnmapPages(Remove(b), bytes);
+  }
+  // Never waits: whoever finds the cache busy, or forked while it was, goes to the system.
   struct Lock {
     explicit Lock(BlockCache* c) : cache(c), held(!c->busy_.exchange(true, std::memory_order_acquire)) {}
     ~Lock() {
@@ -111,13 +110,18 @@ void Count(int64_t bytes) {
 }  // namespace
 
 void* AllocateAligned(size_t bytes) {
-  if (bytes > PTRDIFF_MAX - kHugePage) return nullptr;
-  const size_t align = Alignment(bytes), rounded = Rounded(bytes);
-  void* p = bytes >= kSmallestCached && rounded <= kCacheBytes ? g_cache.Take(rounded) : nullptr;
-  if (!p) {
-    p = std::aligned_alloc(align, rounded);
-    // Asked for only: where huge pages are off the call fails and nothing changes.
-    if (p && align == kHugePage) madvise(p, rounded, MADV_HUGEPAGE);
+  if (bytes > PTRDIFF_MAX / 2) return nullptr;  // room to round up
+  void* p = nullptr;
+  if (bytes < kLargeBytes) {
+    p = std::aligned_alloc(kAlignment,
+                           bytes ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment);
+  } else {
+    const size_t size = PagesFor(bytes);
+    p = size <= kCacheBytes ? g_cache.Take(size) : nullptr;
+    if (!p) {
+      p = MapPages(size);
+      if (p && size >= kHugePageBytes) AskForHugePages(p, size);
+    }
   }
   if (p) Count(static_cast<int64_t>(bytes));
   return p;
@@ -126,7 +130,11 @@ void* AllocateAligned(size_t bytes) {
 void FreeAligned(void* p, size_t bytes) {
   if (!p) return;
   Count(-static_cast<int64_t>(bytes));
-  if (bytes < kSmallestCached || !g_cache.Give(p)) std::free(p);
+  if (bytes < kLargeBytes) {
+    std::free(p);
+  } else if (const size_t size = PagesFor(bytes); !g_cache.Give(p, size)) {
+    UnmapPages(p, size);
+  }
 }
 
 int64_t ThreadBufferBytes() { return t_bytes; }

@@ -5,34 +5,19 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/pages.h"
+
 namespace opsnn::graph {
-namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20, kPage = size_t{4} << 10;
-
-// Addresses for `bytes` whose start lies on a huge page; null where there are none.
-char* Reserve(size_t bytes) {
-  const size_t span = bytes + kHugePage;
-  void* p = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return nullptr;
-  const auto begin = reinterpret_cast<uintptr_t>(p);
-  const uintptr_t at = (begin + kHugePage - 1) / kHugePage * kHugePage;
-  if (at > begin) munmap(p, at - begin);
-  if (begin + span > at + bytes) munmap(reinterpret_cast<void*>(at + bytes), begin + span - at - bytes);
-  return reinterpret_cast<char*>(at);
-}
-
-}  // namespace
 
 bool Arena::Grow(size_t bytes) {
   if (bytes <= bytes_) return true;
-  const size_t page = bytes >= kHugePage ? kHugePage : kPage;
-  if (bytes > PTRDIFF_MAX - 2 * kHugePage) return Release(), false;
+  const size_t page = bytes >= kHugePageBytes ? kHugePageBytes : kPageBytes;
+  if (bytes > PTRDIFF_MAX - 2 * kHugePageBytes) return Release(), false;
   bytes = (bytes + page - 1) / page * page;
-  char* to = Reserve(bytes);
+  char* to = static_cast<char*>(MapPages(bytes));
   if (!to) {  // both may not fit
     Release();
-    to = Reserve(bytes);
+    to = static_cast<char*>(MapPages(bytes));
     if (!to) return false;
   }
   size_t moved = 0;
@@ -40,16 +25,15 @@ bool Arena::Grow(size_t bytes) {
     void* from = data_ + moved;
     if (mremap(from, piece, piece, MREMAP_MAYMOVE | MREMAP_FIXED, to + moved) == MAP_FAILED) {
       // It may have unmapped its target: nothing of the new range is certain, so all of it is made again.
-      munmap(data_ + moved, bytes_ - moved);
-      munmap(to, bytes);
+      UnmapPages(data_ + moved, bytes_ - moved);
+      UnmapPages(to, bytes);
       data_ = nullptr, bytes_ = 0;
       pieces_.clear();
       return Grow(bytes);
     }
     moved += piece;
   }
-  // Asked for only: where huge pages are off the call fails and nothing changes.
-  if (bytes >= kHugePage) madvise(to + moved, bytes - moved, MADV_HUGEPAGE);
+  if (bytes >= kHugePageBytes) AskForHugePages(to + moved, bytes - moved);
   if (bytes > moved) pieces_.push_back(bytes - moved);
   data_ = to;
   bytes_ = bytes;
@@ -57,7 +41,7 @@ bool Arena::Grow(size_t bytes) {
 }
 
 void Arena::Release() {
-  if (data_) munmap(data_, bytes_);
+  if (data_) UnmapPages(data_, bytes_);
   data_ = nullptr;
   bytes_ = 0;
   pieces_.clear();

@@ -1,7 +1,5 @@
 #include "graph/session.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -174,7 +172,11 @@ bool Session::Key::operator==(const Key& o) const {
 
 Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
                                 std::shared_ptr<const Stage>* stage) const {
-  Graph g = loaded_;
+  Graph g;
+  // Room for what passes add: growing would copy all of it again.
+  g.values.reserve(loaded_.values.size() + loaded_.values.size() / 4);
+  g.nodes.reserve(loaded_.nodes.size() + loaded_.nodes.size() / 4);
+  g = loaded_;
   for (size_t i = 0; i < key.dims.size(); ++i) {
     op::TensorDesc& d = g.values[g.inputs[i]].desc;
     d.dims = key.dims[i];
@@ -300,15 +302,10 @@ Session::Form Session::Keep(const Key& key, Form form) {
   size_t total = 0, keep = 0;
   while (keep < cache_.size() && (keep == 0 || total + cache_[keep].bytes <= most))
     total += cache_[keep++].bytes;
-  const int64_t before = form_stats_.evictions;
   form_stats_.evictions += static_cast<int64_t>(cache_.size() - keep);
   dropped.insert(dropped.end(), std::make_move_iterator(cache_.begin() + static_cast<ptrdiff_t>(keep)),
                  std::make_move_iterator(cache_.end()));
   cache_.resize(keep);
-  // Forms and images of ever new sizes leave holes in the heap. Giving those back takes most of a
-  // millisecond, the pages' next use included.
-  constexpr int64_t kFormsPerTrim = 8;
-  if (before / kFormsPerTrim != form_stats_.evictions / kFormsPerTrim) malloc_trim(0);
   return form;
 }
 

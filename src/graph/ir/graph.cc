@@ -17,6 +17,20 @@ std::string Text(const std::vector<T>& list) {
   return s + "]";
 }
 
+// Drops dead nodes; the others keep their order, and those before the first dead one their place.
+void Compact(std::vector<Value>& values, std::vector<Node>& nodes) {
+  for (Value& v : values) v.producer = -1;
+  size_t kept = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].dead) continue;
+    if (kept != i) nodes[kept] = std::move(nodes[i]);
+    for (ValueId o : nodes[kept].outputs)
+      if (o != kNoValue) values[o].producer = static_cast<NodeId>(kept);
+    ++kept;
+  }
+  nodes.erase(nodes.begin() + static_cast<ptrdiff_t>(kept), nodes.end());
+}
+
 }  // namespace
 
 ValueId Graph::AddValue(Value v) {
@@ -78,10 +92,7 @@ void Graph::Take(const std::vector<NodeId>& order) {
 Status Graph::Sort() {
   const int n = static_cast<int>(nodes.size());
   if (InOrder()) {  // as it mostly is: a graph that is in order keeps its order
-    std::vector<NodeId> alive;
-    for (NodeId i = 0; i < n; ++i)
-      if (!nodes[i].dead) alive.push_back(i);
-    Take(alive);
+    Compact(values, nodes);
     return OkStatus();
   }
   std::vector<int> waiting(n, 0);               // inputs that some live node has yet to produce
