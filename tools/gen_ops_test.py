@@ -96,6 +96,8 @@ class GenOpsTest(unittest.TestCase):
 
     def test_mistakes_name_file_and_key(self):
         self.expect_error(GOOD.replace('class = "vector"', 'class = "vektor"'), "class", "'vektor'", "matrix")
+        self.expect_error(GOOD.replace("[onnx]", '[[variant]]\nname = "a"\nwhen = "b"\n[onnx]'), "variant[0].example")
+        self.expect_error('mixes = "rows"\n' + GOOD, "mixes", "'rows'", "image")
         self.expect_error(GOOD.replace("formula", "formular"), "formular", "unknown key")
         self.expect_error(GOOD.replace('["f32", "f16"]', '["f32", "float"]'), "input[0].dtypes", "'float'")
         self.expect_error(GOOD.replace('dtypes = "X"', 'dtypes = "Z"'), "output[0].dtypes", "'Z'")

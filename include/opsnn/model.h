@@ -27,9 +27,6 @@ namespace opsnn {
 namespace api {
 struct ModelAccess;
 }
-namespace graph {
-class Prepared;
-}
 
 enum class Fusion { kAuto, kOff, kForce };  // the judge decides / nothing is fused / wherever it is legal
 enum class Policy { kExcess, kExact };      // may fusing drop an intermediate rounding, or is it kept?
@@ -216,9 +213,6 @@ class OPSNN_API Model {
 
  private:
   friend struct api::ModelAccess;
-  // Every part of the model as planned for these inputs: one, unless it had to be cut.
-  Status ForEachPlan(const Shapes& shapes, const Feeds& values,
-                     const std::function<void(const graph::Prepared&)>& visit);
   struct Impl;
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

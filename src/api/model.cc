@@ -277,6 +277,25 @@ Result<Model> Model::LoadBytes(const void* data, size_t size, const ModelOptions
 const std::vector<ValueInfo>& Model::inputs() const { return impl_->inputs; }
 const std::vector<ValueInfo>& Model::outputs() const { return impl_->outputs; }
 
+Status api::ModelAccess::ForEachPlan(Model& model, const Shapes& shapes, const Feeds& values,
+                                     FunctionRef<void(const graph::Prepared&)> visit) {
+  graph::Session& session = *model.impl_->session;
+  OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
+  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
+  bool cut = false;
+  OPSNN_ASSIGN_OR_RETURN(const auto prepared, session.Prepare(in, fed, &cut));
+  if (!cut) {
+    visit(*prepared);
+    return OkStatus();
+  }
+  OPSNN_ASSIGN_OR_RETURN(const Feeds feeds, AllFeeds(model, shapes, values));
+  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews views, ToViews(feeds));
+  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, session.RunViews(views));
+  visit(*r.prepared);
+  for (const auto& next : r.later) visit(*next);
+  return OkStatus();
+}
+
 Result<std::vector<Tensor>> Model::Run(const Feeds& feeds) {
   return NoThrow([&]() -> Result<std::vector<Tensor>> {
     const auto run = [&](const Feeds& given) -> Result<std::vector<Tensor>> {
@@ -364,28 +383,10 @@ Result<std::vector<plan::Decision>> Model::Explain(const Shapes& shapes, const s
   });
 }
 
-Status Model::ForEachPlan(const Shapes& shapes, const Feeds& values,
-                          const std::function<void(const graph::Prepared&)>& visit) {
-  OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
-  OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
-  bool cut = false;
-  OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed, &cut));
-  if (!cut) {
-    visit(*prepared);
-    return OkStatus();
-  }
-  OPSNN_ASSIGN_OR_RETURN(const Feeds feeds, AllFeeds(*this, shapes, values));
-  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews views, ToViews(feeds));
-  OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(views));
-  visit(*r.prepared);
-  for (const auto& next : r.later) visit(*next);
-  return OkStatus();
-}
-
 Result<std::vector<ConvolutionChoice>> Model::Convolutions(const Shapes& shapes, const Feeds& values) {
   return NoThrow([&]() -> Result<std::vector<ConvolutionChoice>> {
     std::vector<ConvolutionChoice> list;
-    OPSNN_RETURN_IF_ERROR(ForEachPlan(shapes, values, [&](const graph::Prepared& p) {
+    OPSNN_RETURN_IF_ERROR(api::ModelAccess::ForEachPlan(*this, shapes, values, [&](const graph::Prepared& p) {
       for (auto& c : observe::ConvolutionChoices(p)) list.push_back(std::move(c));
     }));
     return list;
@@ -398,7 +399,7 @@ Result<std::vector<NodeTraffic>> Model::Traffic(const Shapes& shapes, const std:
     OPSNN_ASSIGN_OR_RETURN(const device::DeviceProfile device,
                            device::FindProfile(profile.empty() ? GetKnobs().profile : profile));
     std::vector<NodeTraffic> list;
-    OPSNN_RETURN_IF_ERROR(ForEachPlan(shapes, values, [&](const graph::Prepared& p) {
+    OPSNN_RETURN_IF_ERROR(api::ModelAccess::ForEachPlan(*this, shapes, values, [&](const graph::Prepared& p) {
       for (auto& t : observe::TrafficOf(p, device)) list.push_back(std::move(t));
     }));
     return list;
@@ -490,16 +491,9 @@ Result<Feeds> Model::RandomFeeds(const Shapes& shapes, uint64_t seed) const {
 
 std::string Model::Dump(const Shapes& shapes, const Feeds& values) {
   auto text = NoThrow([&]() -> Result<std::string> {
-    OPSNN_ASSIGN_OR_RETURN(const graph::Shapes in, ToShapes(shapes));
-    OPSNN_ASSIGN_OR_RETURN(const graph::Feeds fed, ToFeeds(values));
-    bool cut = false;
-    OPSNN_ASSIGN_OR_RETURN(const auto prepared, impl_->session->Prepare(in, fed, &cut));
-    if (!cut) return prepared->graph().ToString();
-    OPSNN_ASSIGN_OR_RETURN(const Feeds feeds, AllFeeds(*this, shapes, values));
-    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews views, ToViews(feeds));
-    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(views));
-    std::string all = r.prepared->graph().ToString();
-    for (const auto& next : r.later) all += next->graph().ToString();
+    std::string all;
+    OPSNN_RETURN_IF_ERROR(api::ModelAccess::ForEachPlan(
+        *this, shapes, values, [&](const graph::Prepared& p) { all += p.graph().ToString(); }));
     return all;
   });
   return text.ok() ? *text : text.status().message() + "\n";

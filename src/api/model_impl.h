@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/model_buckets.h"
+#include "base/parallel.h"
 #include "graph/session.h"
 #include "opsnn/model.h"
 
@@ -28,6 +29,9 @@ namespace api {
 
 struct ModelAccess {
   static Result<Model> Make(std::function<Result<graph::Graph>()> import, const ModelOptions& options);
+  // Every part of the model as planned for these inputs: one, unless it had to be cut.
+  static Status ForEachPlan(Model& model, const Shapes& shapes, const Feeds& values,
+                            FunctionRef<void(const graph::Prepared&)> visit);
 };
 
 }  // namespace api

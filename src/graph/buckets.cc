@@ -2,28 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 
 #include "graph/ir/known_ops.h"
+#include "op/declaration.h"
+#include "op/traits.h"
 
 namespace opsnn::graph {
 namespace {
 
-bool IsOneOf(std::string_view op, std::initializer_list<std::string_view> list) {
-  return std::find(list.begin(), list.end(), op) != list.end();
-}
+using op::Mixes;
 
-// Every image for itself: the first dim counts images, whatever else the operator mixes.
-bool IsPerImage(std::string_view op) {
-  return IsOneOf(op, {"Conv", "ConvTranspose", "BatchNormalization", "MaxPool", "AveragePool", "LpPool",
-                      "GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization", "GroupNormalization",
-                      "LRN", "Resize", "DepthToSpace", "SpaceToDepth"});
-}
-
-// Elements in the same order under other dims.
-bool IsReshape(std::string_view op) {
-  return IsOneOf(op, {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"});
-}
+// What a node mixes; a program works element by element.
+Mixes MixesOf(const Node& n) { return n.op->program ? Mixes::kNothing : op::TraitsOf(*n.op).mixes; }
 
 int64_t Product(const Dims& d, int begin, int end) {
   int64_t n = 1;
@@ -100,7 +90,7 @@ class RowProof {
       if (v == kNoValue) continue;
       depends |= axes_[v].axis >= 0;
       if (!SaysSize(v)) continue;
-      if (i != 1 || !(IsReshape(n.op->name) || n.op == Known().Expand))
+      if (i != 1 || !(MixesOf(n) == Mixes::kReshape || n.op == Known().Expand))
         return Mixes(n, "computes with the size itself");
       depends = true;
     }
@@ -131,32 +121,49 @@ class RowProof {
                        [&](ValueId v) { return v == kNoValue || axes_[v].axis < 0; });
   }
 
+  // Attribute `axis` of a node, counted from the front.
+  int AxisOf(const Node& n) const {
+    const op::AttrDecl* declared = n.op->declaration->FindAttr("axis");
+    const int64_t axis = n.attrs.Int("axis", declared ? declared->int_default : 0);
+    return static_cast<int>(axis < 0 ? axis + dims(n.inputs[0]).rank() : axis);
+  }
+
   // Does element i along the axis of `out` depend on elements i of the inputs alone?
   bool Keeps(const Node& n, ValueId out, const BucketAxis& y) const {
-    const std::string_view op = n.op->name;
-    const BucketAxis x = n.inputs.empty() || n.inputs[0] == kNoValue ? BucketAxis() : axes_[n.inputs[0]];
-    const int rank = n.inputs.empty() || n.inputs[0] == kNoValue ? 0 : dims(n.inputs[0]).rank();
-    const auto axis_of = [&](int64_t fallback) {
-      const int64_t axis = n.attrs.Int("axis", fallback);
-      return static_cast<int>(axis < 0 ? axis + rank : axis);
-    };
-    if (n.op->program || n.op == Known().Expand) return AllAligned(n, out, y);
-    if (op == "MatMul" || op == "Gemm") return KeepsProduct(n, out, y);
-    if (op == "Concat") return axis_of(0) != y.axis && AllAligned(n, out, y);
-    if (op == "Gather") {  // of rows that do not depend, by indices that do; or along another axis
-      if (x.axis < 0) return true;
-      return OnlyFirstDepends(n) && axis_of(0) != x.axis;
+    if (n.inputs.empty() || n.inputs[0] == kNoValue) return false;
+    const BucketAxis x = axes_[n.inputs[0]];
+    switch (MixesOf(n)) {
+      case Mixes::kAll:
+        return false;
+      case Mixes::kNothing:
+        return AllAligned(n, out, y);
+      case Mixes::kProduct:
+        return KeepsProduct(n, out, y);
+      case Mixes::kAxis:
+        return AxisOf(n) != y.axis && AllAligned(n, out, y);
+      case Mixes::kGather:  // of rows that do not depend, by indices that do; or along another axis
+        return x.axis < 0 || (OnlyFirstDepends(n) && AxisOf(n) != x.axis);
+      default:
+        return x.axis >= 0 && OnlyFirstDepends(n) && KeepsFirst(n, out, x, y);
     }
-    if (!OnlyFirstDepends(n) || x.axis < 0) return false;
-    if (IsReshape(op)) return Product(dims(n.inputs[0]), 0, x.axis) == Product(dims(out), 0, y.axis);
-    if (IsPerImage(op)) return x.axis == 0 && y.axis == 0 && x.factor == y.factor;
-    if (op == "Transpose") return KeepsTranspose(n, x, y);
-    if (IsOneOf(op, {"Softmax", "LogSoftmax", "Hardmax"})) return axis_of(-1) != x.axis;
-    if (IsOneOf(op, {"LayerNormalization", "RMSNormalization"})) return axis_of(-1) > x.axis;
-    if (op == "Split" || op == "TopK") return axis_of(op == "Split" ? 0 : -1) != x.axis;
-    // The dim is still there in proportion, so it is not among the reduced ones.
-    if (op.substr(0, 6) == "Reduce") return x.factor == y.factor;
-    return op == "Dropout" || op == "Cast";
+  }
+
+  // The same where input 0 alone depends on the size.
+  bool KeepsFirst(const Node& n, ValueId out, const BucketAxis& x, const BucketAxis& y) const {
+    switch (MixesOf(n)) {
+      case Mixes::kReshape:
+        return Product(dims(n.inputs[0]), 0, x.axis) == Product(dims(out), 0, y.axis);
+      case Mixes::kImage:
+        return x.axis == 0 && y.axis == 0 && x.factor == y.factor;
+      case Mixes::kTranspose:
+        return KeepsTranspose(n, x, y);
+      case Mixes::kTrailing:
+        return AxisOf(n) > x.axis;
+      case Mixes::kReduced:  // the dim is still there in proportion, so it is not among the reduced ones
+        return x.factor == y.factor;
+      default:
+        return false;
+    }
   }
 
   bool KeepsProduct(const Node& n, ValueId out, const BucketAxis& y) const {

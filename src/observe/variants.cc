@@ -1,54 +1,14 @@
 #include "observe/variants.h"
 
+#include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <mutex>
 #include <sstream>
 
 #include "graph/prepared.h"
+#include "op/traits.h"
 
 namespace opsnn::observe {
 namespace {
-
-constexpr VariantRow kRows[] = {
-    {"MatMul", "gemm plain", "f64 or s32", "f64 64x64 64x64"},
-    {"MatMul", "gemm packed", "B is a constant that is worth packing: more rows than are streamed",
-     "f32 128x256 256x512c"},
-    {"MatMul", "gemm gemv", "at most 8 rows: B is streamed once", "f32 4x512 512x512c"},
-    {"MatMul", "gemm direct", "A, B and C stay in a core's own caches", "f32 64x64 64x64"},
-    {"MatMul", "gemm stream",
-     "9 to 14 rows (to 42 where rows of B are a multiple of 4 KiB apart) against a B beyond the caches",
-     "f32 16x2048 2048x2048"},
-    {"MatMul", "gemm panel", "everything else: B goes through packed panels", "f32 1024x1024 1024x1024"},
-    {"Gemm", "+bias", "C is one row: it joins the store", "f32 128x256 256x512c 512c"},
-    {"Gemm", "+program", "C is of another shape, or alpha or beta is not 1",
-     "f32 128x256 256x512c 512c beta=0.5"},
-    {"Conv", "depthwise", "one input channel per output channel", "f32 1x64x28x28 64x1x3x3c group=64"},
-    {"Conv", "first layer", "at most 4 input channels, read as they are",
-     "f32 1x3x64x64 32x3x3x3c strides=2,2"},
-    {"Conv", "pointwise", "1x1 of stride 1: a product", "f32 1x64x28x28 64x64x1x1c"},
-    {"Conv", "grouped", "several groups that do not fill blocks of channels",
-     "f32 1x24x28x28 24x6x3x3c group=4"},
-    {"Conv", "direct", "everything else: the window slides over blocks of channels",
-     "f32 1x64x28x28 64x64x5x5c"},
-    {"ConvTranspose", "transposed", "every call", "f32 1x64x14x14 64x32x2x2c strides=2,2"},
-    {"Softmax", "row program", "the axis is the innermost one", "f32 64x1000"},
-    {"Softmax", "column softmax", "the axis is another one: several columns side by side",
-     "f32 64x1000 axis=0"},
-    {"ReduceSum", "column accumulator", "the innermost axis stays", "f32 64x1000 2;0"},
-    {"ReduceSum", "row program", "the innermost axis is summed", "f32 64x1000 2;1"},
-    {"BatchNormalization", "scale and shift per channel", "f32, f16 and bf16",
-     "f32 1x16x8x8 16c 16c 16c 16c"},
-    {"BatchNormalization", "program", "f64", "f64 1x16x8x8 16 16 16 16"},
-    {"Transpose", "runs", "the innermost axis stays: whole runs are copied", "f32 8x9x50 perm=1,0,2"},
-    {"Transpose", "tile", "the innermost axis moves: tiles that fit L1", "f32 64x64 perm=1,0"},
-    {"GlobalAveragePool", "global average pool", "f32, f16 and bf16", "f32 1x16x8x8"},
-    {"GlobalAveragePool", "row program", "f64", "f64 1x16x8x8"},
-    {"MaxPool", "max pool 3x3", "windows of any size; the name tells window and stride",
-     "f32 1x16x9x9 kernel_shape=3,3"},
-    {"MatMulInteger", "packed", "B is a constant", "u8 64x64 s8:64x64c"},
-    {"MatMulInteger", "int8", "B is not", "u8 64x64 s8:64x64"},
-};
 
 // One operand of an example: "f32", "u8:4x4c", "512", or "2;1", a constant of s64 that holds a 1.
 Result<op::TensorDesc> Operand(const std::string& text, DType dtype) {
@@ -91,13 +51,10 @@ op::AttrValue AttrOf(const std::string& text) {
 
 }  // namespace
 
-std::span<const VariantRow> VariantRows() { return kRows; }
-
 std::vector<VariantRow> VariantsOf(const op::OpDef& op) {
   std::vector<VariantRow> rows;
-  for (const VariantRow& r : kRows) {
-    if (op.name == r.op) rows.push_back(r);
-  }
+  for (const op::VariantDecl& v : op::TraitsOf(op).variants)
+    rows.push_back({op.name.c_str(), v.name, v.when, v.example});
   if (!rows.empty()) return rows;
   if (op.program) return {{op.name.c_str(), "program", "every call: one pass over blocks in L1d", ""}};
   return {{op.name.c_str(), "", "every call: one kernel", ""}};

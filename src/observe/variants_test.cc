@@ -11,22 +11,26 @@ namespace opsnn::observe {
 namespace {
 
 TEST(Variants, EveryExampleRunsAsItsRowSays) {
-  for (const VariantRow& row : VariantRows()) {
-    const auto name = PlanExample(row);
-    ASSERT_TRUE(name.ok()) << row.op << " " << row.example << ": " << name.status().message();
-    EXPECT_NE(name->find(row.name), std::string::npos)
-        << row.op << " " << row.example << " runs as " << *name;
+  int examples = 0;
+  for (const op::OpDef* def : op::AllOperators()) {
+    for (const VariantRow& row : VariantsOf(*def)) {
+      if (!*row.example) continue;
+      ++examples;
+      const auto name = PlanExample(row);
+      ASSERT_TRUE(name.ok()) << row.op << " " << row.example << ": " << name.status().message();
+      EXPECT_NE(name->find(row.name), std::string::npos)
+          << row.op << " " << row.example << " runs as " << *name;
+    }
   }
+  EXPECT_GT(examples, 20);
 }
 
 TEST(Variants, RowsStandWithTheirOperator) {
-  for (const VariantRow& row : VariantRows()) {
-    const op::OpDef* def = op::FindOperator(row.op);
-    ASSERT_NE(def, nullptr) << row.op;
-    EXPECT_FALSE(std::string_view(row.when).empty()) << row.op << " " << row.name;
-    size_t found = 0;
-    for (const VariantRow& r : VariantsOf(*def)) found += std::string_view(r.name) == row.name;
-    EXPECT_EQ(found, 1u) << row.op << " " << row.name;
+  for (const op::OpDef* def : op::AllOperators()) {
+    for (const VariantRow& row : VariantsOf(*def)) {
+      EXPECT_EQ(row.op, def->name);
+      EXPECT_FALSE(std::string_view(row.when).empty()) << row.op << " " << row.name;
+    }
   }
 }
 
