@@ -64,6 +64,37 @@ HWY_INLINE void PutTwo(DF d, VF v0, VF v1, T* p) {
   if constexpr (kPast) hn::Stream(hn::Load(dh, reinterpret_cast<const uint16_t*>(bits)), dh, to);
 }
 
+// Two vectors of bf16 as the even and the odd ones of them: half the instructions of two in order, and
+// rounding takes eight instead of eleven for both.
+HWY_INLINE void GetAlternating(DF d, const BF16* p, VF& even, VF& odd) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto bits = hn::LoadU(du, reinterpret_cast<const uint32_t*>(p));
+  even = hn::BitCast(d, hn::ShiftLeft<16>(bits));
+  odd = hn::BitCast(d, hn::And(bits, hn::Set(du, 0xFFFF0000u)));
+}
+// What PutTwo stores of the two in order.
+template <bool kPast, bool kFinite>
+HWY_INLINE void PutAlternating(DF d, VF even, VF odd, BF16* p) {
+  const hn::RebindToUnsigned<DF> du;
+  const hn::Repartition<uint16_t, DF> dh;
+  const auto e = hn::BitCast(du, even), o = hn::BitCast(du, odd);
+  auto upper = hn::OddEven(hn::BitCast(dh, o), hn::BitCast(dh, hn::ShiftRight<16>(e)));
+  const auto lower = hn::OddEven(hn::BitCast(dh, hn::ShiftLeft<16>(o)), hn::BitCast(dh, e));
+  // Rounds up what is more than a half, or a half above an odd number.
+  const auto weight = hn::SaturatedAdd(lower, hn::And(upper, hn::Set(dh, 1)));
+  const auto up = hn::ShiftRight<15>(hn::SaturatedSub(weight, hn::Set(dh, 1)));
+  if constexpr (kFinite) {
+    upper = hn::Add(upper, up);
+  } else {
+    const auto magnitude = hn::And(upper, hn::Set(dh, 0x7FFF));
+    const auto is_nan = hn::Or(hn::Gt(magnitude, hn::Set(dh, 0x7F80)),
+                               hn::And(hn::Eq(magnitude, hn::Set(dh, 0x7F80)), hn::Ne(lower, hn::Zero(dh))));
+    upper = hn::IfThenElse(is_nan, hn::Or(upper, hn::Set(dh, 0x40)), hn::Add(upper, up));
+  }
+  auto* const to = reinterpret_cast<uint16_t*>(p);
+  kPast ? hn::Stream(upper, dh, to) : hn::StoreU(upper, dh, to);
+}
+
 }  // namespace
 }  // namespace opsnn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

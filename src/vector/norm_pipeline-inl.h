@@ -63,6 +63,45 @@ struct NormFactors {
   }
 };
 
+// bf16 rows are worked on as the even and the odd values of each two vectors. Lane l of the four accumulators
+// of a group then sums what lanes of other accumulators sum in order; brought back there before they are
+// added up, they give the same bits.
+template <typename T>
+constexpr bool kAlternates = std::is_same_v<T, BF16>;
+
+template <typename T>
+HWY_INLINE void GetTwo(DF d, const T* p, VF& one, VF& other) {
+  if constexpr (kAlternates<T>) {
+    GetAlternating(d, p, one, other);
+  } else {
+    one = Get(d, p), other = Get(d, p + kLanes);
+  }
+}
+// A step's values of cols, such as gamma, in the order in which rows are worked on.
+template <typename T>
+HWY_INLINE const float* InOrderOfWork(const float* v, int64_t cols, float* scratch) {
+  if (!kAlternates<T> || v == nullptr) return v;
+  for (int64_t i = 0; i < cols; i += 2 * kLanes) {
+    for (int64_t l = 0; l < static_cast<int64_t>(kLanes); ++l)
+      scratch[i + l] = v[i + 2 * l], scratch[i + kLanes + l] = v[i + 2 * l + 1];
+  }
+  return scratch;
+}
+// The sum of four accumulators in the order of reduce-inl.h.
+template <typename T>
+HWY_INLINE double TotalOf(const VF* v) {
+  const DF d;
+  using R = SumReduction;
+  if constexpr (!kAlternates<T>)
+    return 0.0 + R::Lanes(d, R::Step(d, R::Step(d, v[0], v[1]), R::Step(d, v[2], v[3])));
+  // The even lanes of the sums of the first two and of the last two, and the odd ones: in the lower halves.
+  const auto both = [d](VF w) HWY_ATTR { return R::Step(d, w, hn::ConcatLowerUpper(d, w, w)); };
+  const VF even = R::Step(d, both(v[0]), both(v[2])), odd = R::Step(d, both(v[1]), both(v[3]));
+  HWY_ALIGN static constexpr int32_t kTwice[16] = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
+  const auto twice = hn::SetTableIndices(d, kTwice);
+  return 0.0 + R::Lanes(d, hn::OddEven(hn::TableLookupLanes(odd, twice), hn::TableLookupLanes(even, twice)));
+}
+
 // What one step works on. Rows that are not there are stood in for by others, whose results nobody reads.
 template <typename T>
 struct NormStep {
@@ -104,25 +143,35 @@ struct NormStep {
     for (size_t i = 0; i < count; i += 4 * kLanes) {
       for (size_t byte = 0; byte < 4 * kLanes * sizeof(T); byte += 64)
         __builtin_prefetch(fetched + i * sizeof(T) + byte);
-#pragma GCC unroll 4
-      for (size_t k = 0; k < 4; ++k) sums[k] = R::Step(d, sums[k], Get(d, of_sum + i + k * kLanes));
-#pragma GCC unroll 4
-      for (size_t k = 0; k < 4; ++k) {
-        const VF v = hn::Sub(Get(d, of_centre + i + k * kLanes), m);
-        hn::StoreU(v, d, to_keep + i + k * kLanes);
-        rests[k] = R::Step(d, rests[k], v);
-        products[k] = R::Step(d, products[k], hn::Mul(v, v));
+#pragma GCC unroll 2
+      for (size_t k = 0; k < 4; k += 2) {
+        VF two[2];
+        GetTwo(d, of_sum + i + k * kLanes, two[0], two[1]);
+        sums[k] = R::Step(d, sums[k], two[0]), sums[k + 1] = R::Step(d, sums[k + 1], two[1]);
+      }
+#pragma GCC unroll 2
+      for (size_t k = 0; k < 4; k += 2) {
+        VF two[2];
+        GetTwo(d, of_centre + i + k * kLanes, two[0], two[1]);
+#pragma GCC unroll 2
+        for (size_t j = 0; j < 2; ++j) {
+          const VF v = hn::Sub(two[j], m);
+          hn::StoreU(v, d, to_keep + i + (k + j) * kLanes);
+          rests[k + j] = R::Step(d, rests[k + j], v);
+          products[k + j] = R::Step(d, products[k + j], hn::Mul(v, v));
+        }
       }
 #pragma GCC unroll 2
       for (size_t k = 0; k < 4; k += 2) {
         const size_t at = i + k * kLanes;
-        PutTwo<kPast, kFinite>(d, value(at), value(at + kLanes), to + at);
+        if constexpr (kAlternates<T>) {
+          PutAlternating<kPast, kFinite>(d, value(at), value(at + kLanes), to + at);
+        } else {
+          PutTwo<kPast, kFinite>(d, value(at), value(at + kLanes), to + at);
+        }
       }
     }
-    const auto total = [d](const VF* v) HWY_ATTR {
-      return 0.0 + R::Lanes(d, R::Step(d, R::Step(d, v[0], v[1]), R::Step(d, v[2], v[3])));
-    };
-    sum = total(sums), rest = total(rests), squares = total(products);
+    sum = TotalOf<T>(sums), rest = TotalOf<T>(rests), squares = TotalOf<T>(products);
   }
 };
 
@@ -151,19 +200,21 @@ HWY_INLINE bool RunNormPipeline(const RowArgs& a) {
   if (a.stream && (reinterpret_cast<intptr_t>(y) | (a.y_stride * static_cast<int64_t>(sizeof(T)))) % 64 != 0)
     return false;
   const auto row = [&](int64_t r) { return x + std::clamp<int64_t>(r, 0, a.rows - 1) * a.x_stride; };
+  const int64_t stride = vector::ScratchStride(a.cols);
   NormStep<T> step;
   step.n = static_cast<size_t>(a.cols);
-  step.gamma = a.gamma, step.beta = a.beta;
+  step.gamma = InOrderOfWork<T>(a.gamma, a.cols, a.scratch + 3 * stride);
+  step.beta = InOrderOfWork<T>(a.beta, a.cols, a.scratch + 4 * stride);
   NormFactors centred, written;
   for (int64_t t = 0; t < a.rows + 2; ++t) {
     step.summed = row(t);
     step.ahead = reinterpret_cast<const char*>(row(t + kAhead));
     step.centred = row(t - 1);
     step.mean = centred.mean;
-    step.kept = a.scratch + t % 2 * a.cols;
-    step.last = a.scratch + (t + 1) % 2 * a.cols;
+    step.kept = a.scratch + t % 2 * stride;
+    step.last = a.scratch + (t + 1) % 2 * stride;
     step.missed = written.missed, step.rstd = written.rstd;
-    step.y = t >= 2 ? y + (t - 2) * a.y_stride : reinterpret_cast<T*>(a.scratch + 2 * a.cols);
+    step.y = t >= 2 ? y + (t - 2) * a.y_stride : reinterpret_cast<T*>(a.scratch + 2 * stride);
     const bool finite = t >= 2 && written.Finite(a);
     if (kFastForms && a.stream)
       RunNormStep<T, kGamma, kBeta, kFastForms>(step, finite);

@@ -230,8 +230,8 @@ HWY_INLINE void NormSomeRows(const RowArgs& a, int64_t first) {
   static_assert(kRows == 1 || kRows == 2);
   const auto row = [&](int64_t k) HWY_ATTR {
     const T* x = static_cast<const T*>(a.x) + (first + k) * a.x_stride;
-    return Row{a, x, static_cast<T*>(a.y) + (first + k) * a.y_stride, a.scratch + k * a.cols,
-               NextOf(a, first + k, x, kRows)};
+    return Row{a, x, static_cast<T*>(a.y) + (first + k) * a.y_stride,
+               a.scratch + k * vector::ScratchStride(a.cols), NextOf(a, first + k, x, kRows)};
   };
   Row one = row(0), other = row(kRows - 1);
   one.Mean();
@@ -298,7 +298,7 @@ HWY_INLINE float* ExpsOf(const RowArgs& a, int64_t r) {
   if constexpr (std::is_same_v<T, float>) {
     if (!a.stream) return static_cast<float*>(a.y) + r * a.y_stride;
   }
-  return a.scratch + r % 2 * a.cols;
+  return a.scratch + r % 2 * vector::ScratchStride(a.cols);
 }
 // The last step for row r.
 template <typename T>

@@ -6,6 +6,14 @@
 
 namespace opsnn::vector {
 
+// Rows of scratch are read and written side by side, and a load waits for a store in flight whose address is
+// a multiple of 4 KiB away: they lie some lines more than that apart.
+inline int64_t ScratchStride(int64_t cols) {
+  constexpr int64_t kPage = 4096 / sizeof(float), kSkew = 160;
+  return (cols + kPage - 1) / kPage * kPage + kSkew;
+}
+inline constexpr int64_t kScratchRows = 5;
+
 struct RowArgs {
   RowTemplate kind;
   int64_t rows = 0, cols = 0;
@@ -17,7 +25,7 @@ struct RowArgs {
   const float* gamma = nullptr;  // cols values each, or null
   const float* beta = nullptr;
   bool finite_weights = false;  // gamma and beta hold neither NaN nor infinities
-  float* scratch = nullptr;     // 3 * cols values
+  float* scratch = nullptr;     // kScratchRows of ScratchStride(cols) values
   float* mean = nullptr;        // one per row each, or null
   float* rstd = nullptr;
   int64_t mean_stride = 0, rstd_stride = 0;

@@ -108,7 +108,7 @@ struct Job {
   // Is there more to do than it takes to hand half of it over and to fetch its operands from, and later its
   // result to, the core that has them in its cache (about ten microseconds)?
   bool WorthSharing() const {
-    constexpr double kBytesPerCycle = 32, kLanes = 16, kHandoverCycles = 25e3;
+    constexpr double kBytesPerCycle = 32, kLanes = 16, kHandoverCycles = 15e3;
     const double cycles =
         static_cast<double>(BytesPerElement()) / kBytesPerCycle + p->program.CostPerElement() / kLanes;
     return static_cast<double>(OuterSize() * rows * cols) * cycles > kHandoverCycles;

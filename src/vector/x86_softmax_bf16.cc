@@ -211,7 +211,7 @@ OPSNN_BF16 int64_t RunRows(const RowArgs& a, int64_t first) {
     step.x = x + r * a.x_stride;
     step.next = r + 1 < a.rows ? step.x + a.x_stride : step.x;
     step.most = step.next_most;
-    step.last = step.exps, step.exps = a.scratch + r % 2 * a.cols;
+    step.last = step.exps, step.exps = a.scratch + r % 2 * ScratchStride(a.cols);
     step.y = y + (r - 1) * a.y_stride;
     if (r == first) {
       step.Run<false, false>();
