@@ -20,6 +20,7 @@ bool ReducesRows(const Node& n) {
 }
 bool IsBatchStatistics(const Node& n) { return n.op == Known().BatchNormalizationTraining; }
 bool IsTransData(const Node& n) { return n.op == Known().TransData; }
+bool IsConv(const Node& n) { return n.op == Known().Conv; }
 bool MakesParts(const Node& n) {
   const KnownOps& k = Known();
   return n.op == k.Split || n.op == k.Transpose || n.op == k.Concat;
@@ -52,6 +53,7 @@ constexpr Pass kPreparePasses[] = {
     {"conv_batch_norm", true, true, ConvBatchNorm, IsBatchStatistics},
     {"epilogue_fusion", true, false, EpilogueFusion},
     {"chained_products", true, false, ChainedProducts},
+    {"depthwise_pairs", true, false, DepthwisePairs, IsConv},
     {"pointwise_chain", true, false, PointwiseChain},
     {"row_chain", true, false, RowChain, ReducesRows},
     {"layout", false, false, AssignLayouts},

@@ -39,6 +39,18 @@ plan::ContractionEdge ConvEdge(const Graph& g, const Node& n) {
   return e;
 }
 
+// The product of the two, with what its other half multiplies for each of its elements.
+plan::ContractionEdge PairedEdge(const Graph& g, const Node& n) {
+  plan::ContractionEdge e;
+  const Dims &w = g.values[n.inputs[1]].desc.dims, &y = g.values[n.outputs[0]].desc.dims;
+  e.kind = plan::ContractionKind::kConv;
+  e.m = y[0] * y[2] * y[3];
+  e.n = y[1];
+  e.k = w[0] + w[0] * w[2] * w[3] / std::max<int64_t>(1, y[1]);
+  e.input_bytes = static_cast<int64_t>(StoredBytes(g.values[n.inputs[0]].desc));
+  return e;
+}
+
 plan::ContractionEdge GemmEdge(const Graph& g, const Node& n) {
   plan::ContractionEdge e;
   const Dims& a = g.values[n.inputs[0]].desc.dims;
@@ -102,7 +114,6 @@ const char* NeverBehind(const Graph& g, NodeId seed, const Node& user) {
       user.outputs[0] == kNoValue)
     return nullptr;
   const std::string_view family = user.op->declaration->family;
-  const bool conv = producer.op->layout == op::LayoutRule::kPrefers;
   if (family == "pooling")
     return "no kernel keeps the rows of a pool window: a block holds pixels of one row of the result";
   if (user.op == Known().Dropout || family == "random")
@@ -110,12 +121,6 @@ const char* NeverBehind(const Graph& g, NodeId seed, const Node& user) {
   if (family == "quant" || user.op == Known().Cast) {
     const DType to = g.values[user.outputs[0]].desc.dtype;
     if (!IsFloat(to)) return "the result is stored as integers: kernels of f32 sums store f32, f16 and bf16";
-  }
-  if (conv && user.op == Known().Conv) {
-    const op::TensorDesc &x = g.values[producer.inputs[0]].desc, &w = g.values[user.inputs[1]].desc;
-    const bool pointwise = NumElements(w.dims) == w.dims[0] * w.dims[1];
-    if (pointwise && producer.attrs.Int("group", 1) == x.dims[1] && x.dims[1] > 1)
-      return "no kernel keeps all channels of a depthwise block for the pointwise convolution behind it";
   }
   return nullptr;
 }
@@ -140,6 +145,7 @@ std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId id, bo
   if (n.op == Known().Conv || n.op == Known().ConvTranspose || n.op == Known().ConvBatchNormTraining)
     e = ConvEdge(g, n);
   if (n.op == Known().MatMul || n.op == Known().Gemm) e = GemmEdge(g, n);
+  if (n.op == Known().DepthwisePointwise) e = PairedEdge(g, n);
   if (!e) return e;
   if (text) {
     e->where = n.name;
@@ -206,6 +212,14 @@ bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
   Knobs knobs = GetKnobs();
   if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
   g.decisions.push_back(plan::JudgeChained(ForAnyThreadCount(e), *c.profile, knobs));
+  return plan::Fuses(g.decisions.back());
+}
+
+bool Judge(Graph& g, const PassContext& c, const plan::PairEdge& e) {
+  const Question question(g, c);
+  Knobs knobs = GetKnobs();
+  if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
+  g.decisions.push_back(plan::JudgePair(e, *c.profile, knobs));
   return plan::Fuses(g.decisions.back());
 }
 

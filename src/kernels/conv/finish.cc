@@ -19,20 +19,11 @@
 
 namespace opsnn::conv {
 
-namespace {
-
-// Below (a dozen microseconds), what another core would take over costs less than to hand it over and to
-// fetch its half of the result later.
-constexpr double kAloneMultiplyAdds = 0.75e6;
-
-// Of the output as it is, whatever falls outside the input.
 double MultiplyAdds(const ConvShape& s) {
   const double taps =
       static_cast<double>(s.taps()) / static_cast<double>(s.transposed ? s.sd * s.sh * s.sw : 1);
   return static_cast<double>(s.n * s.oc * s.out_plane()) * static_cast<double>(s.c / s.groups) * taps;
 }
-
-}  // namespace
 
 Operands PrepareOperands(const ConvPlan& plan, const ConvArgs& args) {
   const ConvShape& s = plan.shape;

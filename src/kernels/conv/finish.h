@@ -29,6 +29,12 @@ int64_t ChunkBytesBesideStream();
 int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads, int64_t chunk_bytes = kChunkBytes);
 inline constexpr int64_t kTasksPerThread = 4;  // enough to even out threads that start late
 
+// Of the output as it is, whatever falls outside the input.
+double MultiplyAdds(const ConvShape& s);
+// Below so many (a dozen microseconds), what another core would take over costs less than to hand it over and
+// to fetch its half of the result later.
+inline constexpr double kAloneMultiplyAdds = 0.75e6;
+
 // Memory of this thread that lives until the next call; at least `bytes`.
 void* ThreadScratch(size_t bytes);
 

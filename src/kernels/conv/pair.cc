@@ -1,6 +1,7 @@
 #include "kernels/conv/pair.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/int_math.h"
@@ -18,7 +19,7 @@ constexpr int64_t kFloatBytes = sizeof(float);
 // What lies between the two, beside the rows that are read and written: a part of the private L2.
 constexpr int64_t kStripBytes = 256 << 10;
 // Weights of the product that every strip reads again stay in L2 beside it.
-constexpr int64_t kResidentWeightBytes = 512 << 10;
+constexpr int64_t kResidentWeightBytes = 1 << 20;
 
 class PairRun {
  public:
@@ -135,9 +136,16 @@ const char* PairRefusal(const ConvShape& first, const ConvShape& second) {
   return nullptr;
 }
 
+// As few strips as fit the cache, and so many that threads have equal shares: each costs the rows that it has
+// in common with the next.
 int64_t PairStripRows(const ConvShape& first, int threads) {
+  constexpr int64_t kStripsPerThread = 2;
   const int64_t row_bytes = RoundUp(first.oc, int64_t{kC0}) * first.ow * kFloatBytes;
-  return RowsPerTask(first.oh, row_bytes, threads, kStripBytes);
+  const int64_t images = std::max<int64_t>(1, first.n), rows = std::max<int64_t>(1, first.oh);
+  int64_t strips = CeilDiv(rows * row_bytes, kStripBytes);
+  if (threads > 1) strips = std::max(strips, CeilDiv(kStripsPerThread * threads, images));
+  while (strips < rows && images * strips % threads != 0) ++strips;
+  return CeilDiv(rows, std::clamp<int64_t>(strips, 1, rows));
 }
 
 PairPlan PlanPair(const ConvShape& first, const ConvShape& second) {
@@ -154,6 +162,8 @@ PairPlan PlanPair(const ConvShape& first, const ConvShape& second) {
 void RunPair(const PairPlan& plan, const PairArgs& args) {
   const ConvShape& s = plan.second.shape;
   if (s.n == 0 || s.oc == 0 || s.oh == 0 || s.ow == 0) return;
+  std::optional<ScopedThreadLimit> alone;
+  if (MultiplyAdds(plan.first.shape) + MultiplyAdds(s) < kAloneMultiplyAdds) alone.emplace(1);
   char* const ws = static_cast<char*>(args.workspace);
   const ConvArgs first = Packed(plan.first, args.first, ws + plan.first_offset),
                  second = Packed(plan.second, args.second, ws);

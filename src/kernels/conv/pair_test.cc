@@ -255,7 +255,7 @@ TEST_P(ConvPair, RefusesWithReason) {
   other = k.second, other.kh = 3, other.pt = 1;
   EXPECT_STREQ(PairRefusal(k.first, other), "the second is not pointwise");
   Case wide = k;
-  wide.first.c = wide.first.oc = wide.first.groups = wide.second.c = 960, wide.second.oc = 160;
+  wide.first.c = wide.first.oc = wide.first.groups = wide.second.c = 960, wide.second.oc = 320;
   EXPECT_NE(PairRefusal(wide.first, wide.second), nullptr);
 }
 

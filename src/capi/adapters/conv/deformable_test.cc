@@ -1,7 +1,9 @@
 // Deformable convolution against its definition; what it refuses.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
+#include "aclnnop/aclnn_convolution_backward.h"
 #include "aclnnop/aclnn_deformable_conv2d.h"
 #include "capi/aclnn_tester.h"
 
@@ -114,6 +116,49 @@ TEST_F(DeformableConv, Definition) {
     }
     ExpectGuards({&x, &w, &offset, &bias, &y, &columns});
   }
+}
+
+// Halves give what the same values give in f32, rounded once; and wrong shapes are refused.
+TEST_F(DeformableConv, BackwardOfHalvesAndRefusals) {
+  Case k;
+  k.groups = 2, k.shared = 3, k.top = k.left = 1, k.sw = 2;
+  k.x = {2, 6, 6, 7}, k.w = {4, 3, 3, 2}, k.y = {2, 4, 5, 4};
+  const Dims inputs[] = {k.x, k.y, k.Columns(), k.w, k.Offset()}, outputs[] = {k.x, k.w, k.Offset(), {4}};
+  const auto run = [&](DType t, const std::vector<std::vector<double>>& values, const Dims& grad_bias,
+                       std::vector<std::vector<double>>* results) {
+    std::vector<std::unique_ptr<ApiTensor>> in, out;
+    for (size_t i = 0; i < values.size(); ++i) {
+      in.push_back(std::make_unique<ApiTensor>(t, inputs[i], &rng_));
+      in.back()->Set(values[i]);
+    }
+    for (size_t i = 0; i < 4; ++i)
+      out.push_back(std::make_unique<ApiTensor>(t, i == 3 ? grad_bias : outputs[i], &rng_, i % 2 == 1));
+    ApiInts kernel({k.w[2], k.w[3]}), stride({1, 1, k.sh, k.sw}), dilation({1, 1, k.dh, k.dw}),
+        padding({k.top, k.bottom, k.left, k.right});
+    const int code =
+        CALL(aclnnDeformableConv2dBackward, *in[0], *in[1], *in[2], *in[3], *in[4], kernel, stride, padding,
+             dilation, k.groups, k.deform_groups(), true, *out[0], *out[1], *out[2], *out[3]);
+    for (const auto& o : out) results->push_back(o->Get());
+    return code;
+  };
+  std::vector<std::vector<double>> values;
+  for (const Dims& d : inputs)
+    values.push_back(Make(d, [&](const Index&) { return static_cast<double>(rng_.Int(-8, 8)) / 4; }));
+  std::vector<std::vector<double>> want, none;
+  ASSERT_EQ(run(DType::kF32, values, {4}, &want), 0) << aclGetRecentErrMsg();
+  for (const DType t : {DType::kF16, DType::kBF16}) {
+    std::vector<std::vector<double>> got;
+    ASSERT_EQ(run(t, values, {4}, &got), 0) << aclGetRecentErrMsg();
+    for (size_t i = 0; i < got.size(); ++i) {
+      std::vector<double> tolerance;
+      for (double v : want[i]) tolerance.push_back(std::abs(v) * testing::Epsilon(t));
+      EXPECT_EQ(Compare(got[i], want[i], tolerance), "") << Name(t) << " " << i;
+    }
+  }
+  ExpectRefused(run(DType::kF32, values, {5}, &none), 161002, {"gradBias", "[5]", "[4]"});
+  k.groups = 4;
+  ExpectRefused(run(DType::kF32, values, {4}, &none), 161002,
+                {"groups", "4", "divisor of the 6 channels of input"});
 }
 
 TEST_F(DeformableConv, Refusals) {

@@ -1,0 +1,107 @@
+// A depthwise convolution and the pointwise one behind it become one DepthwisePointwise node, whose rows
+// between the two stay in the cores' own caches. The judge decides.
+#include <algorithm>
+#include <string>
+
+#include "graph/fusion/edges.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+#include "ops/conv/conv_pair.h"
+#include "plan/cost.h"
+
+namespace opsnn::graph {
+namespace {
+
+class Pairer {
+ public:
+  Pairer(Graph& g, PassContext& c) : r_(g), g_(g), c_(c) {}
+
+  void Run() {
+    if (!Known().DepthwisePointwise) return;
+    const NodeId count = r_.num_nodes();
+    for (NodeId n = 0; n < count; ++n) Try(n);
+  }
+
+ private:
+  // A convolution with constant weights whose chain has no regions of its own.
+  bool IsPlain(NodeId n) const {
+    const Node& node = g_.nodes[n];
+    if (node.dead || node.op != Known().Conv || node.outputs.size() != 1) return false;
+    if (node.tail && !node.tail->regions.empty()) return false;
+    return g_.values[node.inputs[1]].IsConstant() && r_.desc(node.outputs[0]).dtype == DType::kF32;
+  }
+
+  void Try(NodeId n) {
+    if (!IsPlain(n)) return;
+    const ValueId middle = g_.nodes[n].inputs[0];
+    const NodeId p = r_.Producer(middle);
+    if (p < 0 || !IsPlain(p) || !r_.SingleUse(middle)) return;
+    const Node &first = g_.nodes[p], &second = g_.nodes[n];
+    // The second's chain may read what lies between, too.
+    if (std::count(second.inputs.begin(), second.inputs.end(), middle) != 1) return;
+    const auto shapes = ops::MatchPair(r_.desc(first.inputs[0]), r_.desc(first.inputs[1]), first.attrs,
+                                       r_.desc(second.inputs[1]), second.attrs);
+    if (!shapes) return;
+    std::optional<ops::PairActivation> act = ops::PairActivation{};
+    if (first.tail) act = ops::PairActivation::FromTail(first.tail->program);
+    if (!act) return;
+    ++c_.matches;
+    if (!Judge(g_, c_, EdgeOf(n, *shapes))) return;
+    ++c_.effects;
+    Apply(p, n, *act);
+  }
+
+  plan::PairEdge EdgeOf(NodeId n, const ops::PairShapes& s) const {
+    const conv::ConvShape& a = s.first;
+    plan::PairEdge e;
+    e.chain = "depthwise+pointwise";
+    e.where = g_.nodes[n].name;
+    e.shape = StrFormat("%lldx%lldx%lldx%lld -> %lld", static_cast<long long>(a.n),
+                        static_cast<long long>(a.oc), static_cast<long long>(a.oh),
+                        static_cast<long long>(a.ow), static_cast<long long>(s.second.oc));
+    e.images = a.n, e.rows = a.oh, e.columns = a.ow;
+    e.channels = a.oc, e.taps = a.taps(), e.out_channels = s.second.oc;
+    e.input_bytes = a.n * a.c * a.plane() * static_cast<int64_t>(sizeof(float));
+    e.strip_rows = ops::PairRows(s, plan::ActiveCores(*c_.profile, 0));
+    e.overlap_bytes =
+        std::max<int64_t>(0, (a.kh - 1) * a.dh + 1 - a.sh) * a.w * a.c * static_cast<int64_t>(sizeof(float));
+    return e;
+  }
+
+  void Apply(NodeId p, NodeId n, const ops::PairActivation& act) {
+    const Node first = g_.nodes[p], second = g_.nodes[n];
+    const auto bias = [](const Node& node) {
+      return node.num_op_inputs > 2 ? node.inputs[2] : ValueId{kNoValue};
+    };
+    Node made;
+    made.name = second.name;
+    made.op = Known().DepthwisePointwise;
+    op::Attrs attrs = first.attrs.get();
+    attrs.Erase("im2col"), attrs.Erase("winograd");  // not attributes of the operator
+    act.Set(&attrs);
+    made.attrs = std::move(attrs);
+    made.inputs = {first.inputs[0], first.inputs[1], second.inputs[1], bias(first), bias(second)};
+    made.num_op_inputs = static_cast<int>(made.inputs.size());
+    made.inputs.insert(made.inputs.end(), second.inputs.begin() + second.num_op_inputs, second.inputs.end());
+    made.tail = second.tail;
+    made.outputs = second.outputs;
+    made.origins = first.origins;
+    made.origins.insert(made.origins.end(), second.origins.begin(), second.origins.end());
+    r_.Kill(n);
+    r_.Kill(p);
+    r_.AddNode(std::move(made));
+  }
+
+  Rewriter r_;
+  Graph& g_;
+  PassContext& c_;
+};
+
+}  // namespace
+
+Status DepthwisePairs(Graph& g, PassContext& c) {
+  Pairer(g, c).Run();
+  return OkStatus();
+}
+
+}  // namespace opsnn::graph

@@ -1,0 +1,113 @@
+#include "plan/pair.h"
+
+#include <algorithm>
+
+#include "base/int_math.h"
+#include "base/status.h"
+#include "plan/contraction.h"
+#include "plan/judge_terms.h"
+
+namespace opsnn::plan {
+namespace {
+
+using device::DeviceProfile;
+
+// Of the product's time, the share behind which transfers of what it reads and of what was written before
+// hide (fitted to the pairs of MobileNetV2).
+constexpr double kHides = 0.6;
+// Measured: turning from one kernel to the other and back, with tiles that end at the strip.
+constexpr double kStripMicroseconds = 1.0;
+
+struct Pair {
+  const PairEdge& e;
+  const DeviceProfile& p;
+  int cores = 1;
+  int64_t between = 0, strip = 0, strips = 1;
+  double first_us = 0, second_us = 0;
+
+  Pair(const PairEdge& e, const DeviceProfile& p, const Knobs& knobs)
+      : e(e), p(p), cores(ActiveCores(p, e.threads)) {
+    const auto cube = [&](const MatrixShape& s) {
+      const TileBlocks blocks{sizeof(float), sizeof(float),       sizeof(float),
+                              sizeof(float), p.is_host() ? 1 : 2, 0};
+      return CubeMicroseconds(s, ChooseTile(s, {}, blocks, p, cores, knobs, false).tile, true, p, cores);
+    };
+    const int64_t pixels = e.images * e.rows * e.columns;
+    between = pixels * e.channels * static_cast<int64_t>(sizeof(float));
+    strip = between / std::max<int64_t>(1, e.images * e.rows) * e.strip_rows;
+    strips = e.images * CeilDiv(e.rows, std::max<int64_t>(1, e.strip_rows));
+    first_us = cube({pixels, e.channels, e.taps, 1, DType::kF32, e.input_bytes, true});
+    second_us = cube({pixels, e.out_channels, e.channels, 1, DType::kF32, between, false});
+  }
+};
+
+// Writing what lies between and reading it back at this level, less what computing hides.
+CostTerm Moves(const Pair& c, Level level) {
+  const double moves =
+      WriteMicroseconds(c.between, level, c.p, c.cores) + ReadMicroseconds(c.between, level, c.p, c.cores);
+  return {StrFormat("between to %s and back", Name(level)), std::max(0.0, moves - kHides * c.second_us)};
+}
+
+void AddSplit(const Pair& c, std::vector<CostTerm>& t) {
+  t.push_back({"depthwise", c.first_us});
+  t.push_back(Moves(c, LevelOf(c.between, c.cores, c.p)));
+  t.push_back({"pointwise", c.second_us});
+  // The two share out work differently: what one core has written, another reads.
+  if (c.cores > 1)
+    t.push_back({"between from other cores",
+                 ReadMicroseconds(c.between / c.cores * (c.cores - 1), Level::kL2, c.p, c.cores)});
+  t.push_back({"launch", c.p.launch_us()});
+  t.push_back({"join cores", c.cores > 1 ? c.p.sync_us() : 0});
+}
+
+void AddFused(const Pair& c, std::vector<CostTerm>& t) {
+  const Level input = LevelOf(c.e.input_bytes, c.cores, c.p);
+  const int64_t again = (c.strips - c.e.images) * c.e.overlap_bytes;
+  t.push_back({"depthwise", c.first_us});
+  t.push_back(Moves(c, LevelOf(c.strip, 1, c.p)));
+  t.push_back({"pointwise", c.second_us});
+  // Rows that two strips share are in a cache of the same core still, if strips are its neighbours.
+  t.push_back(
+      {"rows between strips, again", ReadMicroseconds(again, std::min(input, Level::kL2), c.p, c.cores)});
+  t.push_back(
+      {"starting strips", static_cast<double>(CeilDiv(c.strips, int64_t{c.cores})) * kStripMicroseconds});
+}
+
+}  // namespace
+
+Decision JudgePair(const PairEdge& e, const DeviceProfile& p, const Knobs& knobs) {
+  Decision d;
+  d.chain = e.chain;
+  d.where = e.where;
+  d.shape = e.shape;
+  d.dtype = Name(DType::kF32);
+  d.profile = p.name;
+  const auto rule = [&](Verdict v, std::string reason) {
+    Rule(d, v, std::move(reason));
+    return d;
+  };
+  if (e.images * e.rows * e.columns <= 0 || e.channels <= 0 || e.out_channels <= 0)
+    return rule(Verdict::kSplit, "the result is empty");
+  if (knobs.fusion == FusionMode::kOff) return rule(Verdict::kSplit, "fusion is switched off");
+  const Pair c(e, p, knobs);
+  const auto available = static_cast<int64_t>((1 - knobs.l1_reserve) * BlockBytes(p, c.cores));
+  d.budget.push_back({"between", p.is_host() ? "L1" : "L2", c.strip});
+  d.retries.push_back({e.strip_rows, e.channels, e.taps, c.strip, available, c.strip <= available});
+  AddSplit(c, d.split_terms);
+  AddFused(c, d.fused_terms);
+  SumUp(knobs, d);
+  if (c.strip > available)
+    return rule(Verdict::kSplit,
+                StrFormat("%lld rows of what lies between do not fit: %lld of %lld bytes",
+                          static_cast<long long>(e.strip_rows), static_cast<long long>(c.strip),
+                          static_cast<long long>(available)));
+  if (knobs.fusion == FusionMode::kForce) return rule(Verdict::kFuse, "fusion is forced");
+  DecideByCost(
+      knobs, d.time_fused_us, SplitWithoutAssumed(d, p),
+      StrFormat("between lies %s, which would live in %s; strips of %lld rows", SizeText(c.between).c_str(),
+                Name(LevelOf(c.between, c.cores, p)), static_cast<long long>(e.strip_rows)),
+      d);
+  return d;
+}
+
+}  // namespace opsnn::plan

@@ -1,0 +1,66 @@
+// What the judge says of a depthwise convolution and the pointwise one behind it.
+#include "plan/pair.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/plan_tester.h"
+
+namespace opsnn::plan {
+namespace {
+
+PairEdge Edge(int64_t images, int64_t channels, int64_t size, int64_t out, int threads = 1) {
+  PairEdge e;
+  e.chain = "depthwise+pointwise";
+  e.images = images, e.rows = e.columns = size;
+  e.channels = channels, e.taps = 9, e.out_channels = out;
+  e.input_bytes = 4 * images * channels * size * size;
+  e.strip_rows = std::max<int64_t>(1, std::min<int64_t>(size, (256 << 10) / (4 * channels * size)));
+  e.overlap_bytes = 2 * 4 * channels * size;
+  e.threads = threads;
+  return e;
+}
+
+TEST(Pairs, PayWhereWhatLiesBetweenLeavesTheCores) {
+  const DeviceProfile p = TestHost();
+  const Decision large = JudgePair(Edge(8, 32, 112, 16), p, Knobs{});
+  EXPECT_EQ(large.verdict, Verdict::kFuse) << large.reason;
+  EXPECT_NE(large.reason.find("strips of 18 rows"), std::string::npos) << large.reason;
+  EXPECT_GT(large.time_split_us, large.time_fused_us);
+  EXPECT_EQ(JudgePair(Edge(1, 192, 28, 32), p, Knobs{}).verdict, Verdict::kSplit);
+  EXPECT_EQ(JudgePair(Edge(1, 32, 7, 16), p, Knobs{}).verdict, Verdict::kSplit);
+  // A product long enough to hide what it reads and what was written.
+  EXPECT_EQ(JudgePair(Edge(8, 576, 14, 512), p, Knobs{}).verdict, Verdict::kSplit);
+}
+
+TEST(Pairs, ItemisedWithBudget) {
+  const Decision d = JudgePair(Edge(8, 144, 56, 24, 2), TestHost(), Knobs{});
+  ASSERT_EQ(d.budget.size(), 1u);
+  EXPECT_EQ(d.budget[0].bytes, 8 * 144 * 56 * 4);
+  ASSERT_EQ(d.retries.size(), 1u);
+  EXPECT_TRUE(d.retries[0].fits);
+  double fused = 0, split = 0;
+  for (const CostTerm& t : d.fused_terms) fused += t.us;
+  for (const CostTerm& t : d.split_terms) split += t.us;
+  EXPECT_DOUBLE_EQ(fused, d.time_fused_us);
+  EXPECT_DOUBLE_EQ(split, d.time_split_us);
+}
+
+TEST(Pairs, KnobsAndRules) {
+  const DeviceProfile p = TestHost();
+  Knobs knobs;
+  knobs.fusion = FusionMode::kForce;
+  EXPECT_EQ(JudgePair(Edge(1, 32, 7, 16), p, knobs).verdict, Verdict::kFuse);
+  knobs.fusion = FusionMode::kOff;
+  EXPECT_EQ(JudgePair(Edge(8, 32, 112, 16), p, knobs).verdict, Verdict::kSplit);
+  EXPECT_EQ(JudgePair(Edge(0, 32, 112, 16), p, Knobs{}).verdict, Verdict::kSplit);
+  DeviceProfile small = p;
+  small.Set(Field::k_l1_bytes, 256 << 10, "test");
+  const Decision d = JudgePair(Edge(8, 32, 112, 16), small, Knobs{});
+  EXPECT_EQ(d.verdict, Verdict::kSplit);
+  EXPECT_NE(d.reason.find("do not fit"), std::string::npos) << d.reason;
+}
+
+}  // namespace
+}  // namespace opsnn::plan
