@@ -42,35 +42,33 @@ struct Pair {
 };
 
 // Writing what lies between and reading it back at this level, less what computing hides.
-CostTerm Moves(const Pair& c, Level level) {
+void AddMoves(const Pair& c, Level level, CostSum& t) {
   const double moves =
       WriteMicroseconds(c.between, level, c.p, c.cores) + ReadMicroseconds(c.between, level, c.p, c.cores);
-  return {StrFormat("between to %s and back", Name(level)), std::max(0.0, moves - kHides * c.second_us)};
+  t.Add("between written and read in ", Name(level), std::max(0.0, moves - kHides * c.second_us));
 }
 
-void AddSplit(const Pair& c, std::vector<CostTerm>& t) {
-  t.push_back({"depthwise", c.first_us});
-  t.push_back(Moves(c, LevelOf(c.between, c.cores, c.p)));
-  t.push_back({"pointwise", c.second_us});
+void AddSplit(const Pair& c, CostSum& t) {
+  t.Add("depthwise", c.first_us);
+  AddMoves(c, LevelOf(c.between, c.cores, c.p), t);
+  t.Add("pointwise", c.second_us);
   // The two share out work differently: what one core has written, another reads.
   if (c.cores > 1)
-    t.push_back({"between from other cores",
-                 ReadMicroseconds(c.between / c.cores * (c.cores - 1), Level::kL2, c.p, c.cores)});
-  t.push_back({"launch", c.p.launch_us()});
-  t.push_back({"join cores", c.cores > 1 ? c.p.sync_us() : 0});
+    t.Add("between from other cores",
+          ReadMicroseconds(c.between / c.cores * (c.cores - 1), Level::kL2, c.p, c.cores));
+  t.Add("launch", c.p.launch_us());
+  t.Add("join cores", c.cores > 1 ? c.p.sync_us() : 0);
 }
 
-void AddFused(const Pair& c, std::vector<CostTerm>& t) {
+void AddFused(const Pair& c, CostSum& t) {
   const Level input = LevelOf(c.e.input_bytes, c.cores, c.p);
   const int64_t again = (c.strips - c.e.images) * c.e.overlap_bytes;
-  t.push_back({"depthwise", c.first_us});
-  t.push_back(Moves(c, LevelOf(c.strip, 1, c.p)));
-  t.push_back({"pointwise", c.second_us});
+  t.Add("depthwise", c.first_us);
+  AddMoves(c, LevelOf(c.strip, 1, c.p), t);
+  t.Add("pointwise", c.second_us);
   // Rows that two strips share are in a cache of the same core still, if strips are its neighbours.
-  t.push_back(
-      {"rows between strips, again", ReadMicroseconds(again, std::min(input, Level::kL2), c.p, c.cores)});
-  t.push_back(
-      {"starting strips", static_cast<double>(CeilDiv(c.strips, int64_t{c.cores})) * kStripMicroseconds});
+  t.Add("rows between strips, again", ReadMicroseconds(again, std::min(input, Level::kL2), c.p, c.cores));
+  t.Add("starting strips", static_cast<double>(CeilDiv(c.strips, int64_t{c.cores})) * kStripMicroseconds);
 }
 
 }  // namespace
@@ -91,17 +89,24 @@ Decision JudgePair(const PairEdge& e, const DeviceProfile& p, const Knobs& knobs
   if (knobs.fusion == FusionMode::kOff) return rule(Verdict::kSplit, "fusion is switched off");
   const Pair c(e, p, knobs);
   const auto available = static_cast<int64_t>((1 - knobs.l1_reserve) * BlockBytes(p, c.cores));
-  d.budget.push_back({"between", p.is_host() ? "L1" : "L2", c.strip});
-  d.retries.push_back({e.strip_rows, e.channels, e.taps, c.strip, available, c.strip <= available});
-  AddSplit(c, d.split_terms);
-  AddFused(c, d.fused_terms);
-  SumUp(knobs, d);
+  if (e.words) {
+    d.budget.push_back({"between", p.is_host() ? "L1" : "L2", c.strip});
+    d.retries.push_back({e.strip_rows, e.channels, e.taps, c.strip, available, c.strip <= available});
+  }
+  CostSum split(e.words ? &d.split_terms : nullptr), fused(e.words ? &d.fused_terms : nullptr);
+  AddSplit(c, split);
+  AddFused(c, fused);
+  SumUp(knobs, split.us(), fused.us(), d);
   if (c.strip > available)
     return rule(Verdict::kSplit,
                 StrFormat("%lld rows of what lies between do not fit: %lld of %lld bytes",
                           static_cast<long long>(e.strip_rows), static_cast<long long>(c.strip),
                           static_cast<long long>(available)));
   if (knobs.fusion == FusionMode::kForce) return rule(Verdict::kFuse, "fusion is forced");
+  if (!e.words) {
+    DecideByCost(d);
+    return d;
+  }
   DecideByCost(
       knobs, d.time_fused_us, SplitWithoutAssumed(d, p),
       StrFormat("between lies %s, which would live in %s; strips of %lld rows", SizeText(c.between).c_str(),

@@ -20,6 +20,7 @@ struct PairEdge {
   int64_t strip_rows = 1;     // rows that are made at a time
   int64_t overlap_bytes = 0;  // of the input, that every strip reads again
   int threads = 0;
+  bool words = true;  // false: verdict and times alone
 };
 
 Decision JudgePair(const PairEdge& e, const device::DeviceProfile& p, const Knobs& knobs);

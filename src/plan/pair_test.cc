@@ -47,6 +47,18 @@ TEST(Pairs, ItemisedWithBudget) {
   EXPECT_DOUBLE_EQ(split, d.time_split_us);
 }
 
+TEST(Pairs, TheSameWithoutWords) {
+  for (const PairEdge& edge : {Edge(8, 32, 112, 16), Edge(1, 192, 28, 32), Edge(8, 144, 56, 24, 2)}) {
+    PairEdge silent = edge;
+    silent.words = false;
+    const Decision d = JudgePair(edge, TestHost(), Knobs{}), s = JudgePair(silent, TestHost(), Knobs{});
+    EXPECT_EQ(s.verdict, d.verdict);
+    EXPECT_EQ(s.time_split_us, d.time_split_us);
+    EXPECT_EQ(s.time_fused_us, d.time_fused_us);
+    EXPECT_TRUE(s.split_terms.empty() && s.reason.empty());
+  }
+}
+
 TEST(Pairs, KnobsAndRules) {
   const DeviceProfile p = TestHost();
   Knobs knobs;

@@ -215,8 +215,9 @@ bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
   return plan::Fuses(g.decisions.back());
 }
 
-bool Judge(Graph& g, const PassContext& c, const plan::PairEdge& e) {
+bool Judge(Graph& g, const PassContext& c, plan::PairEdge e) {
   const Question question(g, c);
+  e.words = c.record;
   Knobs knobs = GetKnobs();
   if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
   g.decisions.push_back(plan::JudgePair(e, *c.profile, knobs));

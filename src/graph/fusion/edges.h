@@ -26,7 +26,7 @@ std::string ShapeText(const Dims& dims);
 // appends the decision to the graph.
 bool Judge(Graph& g, const PassContext& c, plan::ContractionEdge e);
 bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e);
-bool Judge(Graph& g, const PassContext& c, const plan::PairEdge& e);
+bool Judge(Graph& g, const PassContext& c, plan::PairEdge e);
 bool JudgeRows(Graph& g, const PassContext& c, const plan::ContractionEdge& e);  // a row reduction behind
 // Softmax or a norm behind a product of one matrix, which the row_chain pass decides about.
 bool MayHoldRows(const Graph& g, NodeId product, NodeId row);

@@ -54,11 +54,13 @@ class Pairer {
   plan::PairEdge EdgeOf(NodeId n, const ops::PairShapes& s) const {
     const conv::ConvShape& a = s.first;
     plan::PairEdge e;
-    e.chain = "depthwise+pointwise";
-    e.where = g_.nodes[n].name;
-    e.shape = StrFormat("%lldx%lldx%lldx%lld -> %lld", static_cast<long long>(a.n),
-                        static_cast<long long>(a.oc), static_cast<long long>(a.oh),
-                        static_cast<long long>(a.ow), static_cast<long long>(s.second.oc));
+    if (c_.record) {
+      e.chain = "depthwise+pointwise";
+      e.where = g_.nodes[n].name;
+      e.shape = StrFormat("%lldx%lldx%lldx%lld -> %lld", static_cast<long long>(a.n),
+                          static_cast<long long>(a.oc), static_cast<long long>(a.oh),
+                          static_cast<long long>(a.ow), static_cast<long long>(s.second.oc));
+    }
     e.images = a.n, e.rows = a.oh, e.columns = a.ow;
     e.channels = a.oc, e.taps = a.taps(), e.out_channels = s.second.oc;
     e.input_bytes = a.n * a.c * a.plane() * static_cast<int64_t>(sizeof(float));

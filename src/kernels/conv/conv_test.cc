@@ -283,7 +283,7 @@ TEST_P(ConvTest, RandomShapes) {
 // definition.
 TEST_P(ConvTest, SpecialWeights) {
   Rng rng;
-  for (auto _ : testing::FuzzFor(1500)) {
+  for (auto _ : testing::FuzzFor(600)) {
     const ConvShape s = RandomShape(rng);
     Options o;
     o.special = true;

@@ -115,6 +115,7 @@ class DirectRun {
   bool PacksInPassing(int threads) const;
   void ShareGroups(int threads) const;
   void PackAndRun(RowRange rows, const OcGroup& g) const;
+  bool ResultsFinite(RowRange rows, const OcGroup& g) const;
   void RunTask(RowRange rows, size_t group_begin, size_t group_end) const;
   // Phases [ph0, ph1), which share their tiles, times groups [g0, g1), which have equally many blocks.
   void RunGroups(RowRange rows, size_t ph0, size_t ph1, size_t g0, size_t g1, const float* x) const;
@@ -270,8 +271,26 @@ void DirectRun::PackAndRun(RowRange rows, const OcGroup& g) const {
       static_cast<float*>(ThreadScratch(static_cast<size_t>(GroupFloats(0, g)) * sizeof(float)));
   if (!packed) return;
   PackOcGroup(plan_, g, args_.plain_weights, packed);
-  const bool finite = plan_.finite_offset < 0 || AllFinite(packed, GroupFloats(0, g));
+  // Weights that are not finite and meet padding show in the results, which are far fewer, as NaN; unless
+  // what a second run would add to is overwritten by then.
+  const bool asks = plan_.finite_offset >= 0, looks_first = asks && args_.residual != nullptr;
+  const bool finite = !looks_first || AllFinite(packed, GroupFloats(0, g));
   RunGroup(Tiles(0, rows, g.blocks), 0, g, {packed, finite}, ops_.x, {});
+  if (asks && !looks_first && !ResultsFinite(rows, g))
+    RunGroup(Tiles(0, rows, g.blocks), 0, g, {packed, false}, ops_.x, {});
+}
+
+// Of a group in one phase, as stored so far.
+bool DirectRun::ResultsFinite(RowRange rows, const OcGroup& g) const {
+  const int64_t row = s_.ow * kC0, plane = s_.out_plane() * kC0;
+  for (int64_t r = rows.begin; r < rows.end;) {
+    const int64_t n = r / rows_, stop = std::min(rows.end, (n + 1) * rows_);
+    for (int64_t b = g.block; b < g.block + g.blocks; ++b)
+      if (!AllFinite(ops_.y + (n * blocks_ + b) * plane + (r - n * rows_) * row, (stop - r) * row))
+        return false;
+    r = stop;
+  }
+  return true;
 }
 
 void DirectRun::RunTask(RowRange rows, size_t group_begin, size_t group_end) const {

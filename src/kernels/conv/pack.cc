@@ -2,7 +2,6 @@
 #include "kernels/conv/pack.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -151,18 +150,6 @@ void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* 
   if (whole) return PackRows(plan, g, w, packed);
   for (size_t ph = 0; ph < plan.phases.size(); ++ph)
     PackGroup(plan, g, ph, w, packed + g.weight_offset[ph] - g.weight_offset[0]);
-}
-
-bool AllFinite(const float* v, int64_t count) {
-  constexpr uint32_t kExponent = 0x7f800000, kMagnitude = 0x7fffffff;
-  constexpr int64_t kPiece = 4096;  // an answer early where there is an infinity
-  for (int64_t i = 0; i < count; i += kPiece) {
-    uint32_t most = 0;
-    for (int64_t j = i; j < std::min(count, i + kPiece); ++j)
-      most = std::max(most, std::bit_cast<uint32_t>(v[j]) & kMagnitude);
-    if (most >= kExponent) return false;
-  }
-  return true;
 }
 
 void PackWeights(const ConvPlan& plan, const float* w, float* packed) {

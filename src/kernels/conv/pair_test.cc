@@ -226,7 +226,7 @@ class ConvPair : public ::testing::TestWithParam<isa::Tier> {
 
 TEST_P(ConvPair, HasTheBitsOfItsParts) {
   Rng rng;
-  for (auto _ : testing::FuzzFor(1000)) {
+  for (auto _ : testing::FuzzFor(500)) {
     Check(RandomCase(rng), rng);
     if (HasFatalFailure() || HasFailure()) return;
   }

@@ -1,7 +1,8 @@
-// The tile for weights that are not finite: a product of one with padding must not be taken for one with
-// zero.
+// The tile for weights that are not finite, whose products with padding must not be taken for products with
+// zero; and whether numbers are finite.
 #include <algorithm>
 
+#include "kernels/conv/pack.h"
 #include "kernels/conv/tile.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/tile_skipping.cc"
@@ -54,12 +55,31 @@ void SkippingTileTier(const TileArgs& t, int blocks, int64_t distance, int64_t m
   }
 }
 
+bool AllFiniteTier(const float* v, int64_t count) {
+  const hn::ScalableTag<uint32_t> du;
+  const hn::RebindToFloat<decltype(du)> df;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(du));
+  constexpr uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
+  const auto magnitude = hn::Set(du, kMagnitude);
+  const auto at = [&](int64_t i)
+                      HWY_ATTR { return hn::And(hn::BitCast(du, hn::LoadU(df, v + i)), magnitude); };
+  auto most = hn::Zero(du), other = most;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes)
+    most = hn::Max(most, at(i)), other = hn::Max(other, at(i + lanes));
+  bool finite = hn::AllTrue(du, hn::Lt(hn::Max(most, other), hn::Set(du, kInfinity)));
+  for (; i < count; ++i) finite = finite && v[i] - v[i] == 0;
+  return finite;
+}
+
 }  // namespace opsnn::conv::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace opsnn::conv {
 OPSNN_TIER_TABLE(SkippingTileTier);
+OPSNN_TIER_TABLE(AllFiniteTier);
+bool AllFinite(const float* v, int64_t count) { return OPSNN_TIER_CALL(AllFiniteTier)(v, count); }
 void SkippingTile(const TileArgs& t, int blocks, int64_t distance, int64_t marks) {
   OPSNN_TIER_CALL(SkippingTileTier)(t, blocks, distance, marks);
 }
