@@ -100,6 +100,10 @@ class PieceCopier {
     vector::RunBlock(*program_, rows, cols, args);
   }
 
+  // Channels that a piece holds, and as many whole vectors of pixels as then fit it.
+  static int64_t PieceChannels(int64_t channels) { return std::min<int64_t>(kMaxC0, channels); }
+  static int64_t PiecePixels(int64_t channels) { return kMaxC0 / PieceChannels(channels) * kPixels; }
+
   // (pixels, channels) -> (channels, pixels); the dtype changes first, into a piece that stays in L1.
   void FromChannelsLast(char* from, char* to, int64_t channels, int64_t pixels) const {
     const int64_t ed = dst_.size();
@@ -108,11 +112,17 @@ class PieceCopier {
           {static_cast<int>(ed), pixels, channels, from, src_.pixel * ed, to, dst_.channel * ed, stream_});
     }
     alignas(64) char piece[kPixels * kMaxC0 * 8];
-    for (int64_t p = 0; p < pixels; p += kPixels) {
-      const int64_t m = std::min(kPixels, pixels - p);
+    const int64_t step = PiecePixels(channels);
+    for (int64_t p = 0; p < pixels; p += step) {
+      const int64_t m = std::min(step, pixels - p);
       for (int64_t c = 0; c < channels; c += kMaxC0) {
-        const int64_t k = std::min<int64_t>(kMaxC0, channels - c);
-        Convert(from + (p * src_.pixel + c) * src_.size(), src_.pixel, piece, k, m, k);
+        const int64_t k = PieceChannels(channels - c);
+        char* const at = from + (p * src_.pixel + c) * src_.size();
+        if (src_.pixel == k) {  // one run: rows of few channels would cost a call each
+          Convert(at, m * k, piece, m * k, 1, m * k);
+        } else {
+          Convert(at, src_.pixel, piece, k, m, k);
+        }
         Transpose2D({static_cast<int>(ed), m, k, piece, k * ed, to + (c * dst_.channel + p) * ed,
                      dst_.channel * ed, false});
       }
@@ -127,12 +137,13 @@ class PieceCopier {
           {static_cast<int>(ed), channels, pixels, from, src_.channel * ed, to, dst_.pixel * ed, stream_});
     }
     alignas(64) char piece[kPixels * kMaxC0 * 8];
-    for (int64_t p = 0; p < pixels; p += kPixels) {
-      const int64_t m = std::min(kPixels, pixels - p);
+    const int64_t step = PiecePixels(channels);
+    for (int64_t p = 0; p < pixels; p += step) {
+      const int64_t m = std::min(step, pixels - p);
       for (int64_t c = 0; c < channels; c += kMaxC0) {
-        const int64_t k = std::min<int64_t>(kMaxC0, channels - c);
-        Convert(from + (c * src_.channel + p) * src_.size(), src_.channel, piece, kPixels, k, m);
-        Transpose2D({static_cast<int>(ed), k, m, piece, kPixels * ed, to + (p * dst_.pixel + c) * ed,
+        const int64_t k = PieceChannels(channels - c);
+        Convert(from + (c * src_.channel + p) * src_.size(), src_.channel, piece, step, k, m);
+        Transpose2D({static_cast<int>(ed), k, m, piece, step * ed, to + (p * dst_.pixel + c) * ed,
                      dst_.pixel * ed, false});
       }
     }
@@ -150,7 +161,7 @@ void ZeroPadding(const Side& dst, int64_t n, int64_t channels, int64_t p, int64_
   for (int64_t i = 0; i < pixels; ++i) std::memset(to + i * dst.c0 * e, 0, (dst.c0 - valid) * e);
 }
 
-// Between plain layouts: a permutation, or a copy with conversion of permuted views.
+// Between plain layouts: a permutation, or a conversion in the order of memory.
 void ConvertPlain(const LayoutConvertParams& p) {
   const auto strides = [&](const Layout& layout) {
     if (p.dims.rank() != 4 || layout.format != Format::kNHWC) return ContiguousStrides(p.dims);
@@ -172,7 +183,10 @@ void ConvertLayout(const LayoutConvertParams& p) {
   const bool image = p.dims.rank() == 4;
   const bool from_blocks = image && p.src_layout.format == Format::kNC1HWC0;
   const bool to_blocks = image && p.dst_layout.format == Format::kNC1HWC0;
-  if (!from_blocks && !to_blocks) return ConvertPlain(p);
+  const bool reorders =
+      image && (p.src_layout.format == Format::kNHWC) != (p.dst_layout.format == Format::kNHWC);
+  // Between NHWC and NCHW a change of dtype takes pieces of all channels; without one it is a permutation.
+  if (!from_blocks && !to_blocks && !(reorders && p.src_dtype != p.dst_dtype)) return ConvertPlain(p);
   assert(p.src_layout.c0 <= kMaxC0 && p.dst_layout.c0 <= kMaxC0);
   const int64_t images = p.dims[0], channels = p.dims[1], pixels = p.dims[2] * p.dims[3];
   if (images * channels * pixels == 0) return;
@@ -180,7 +194,9 @@ void ConvertLayout(const LayoutConvertParams& p) {
   const Side src = MakeSide(p.src, p.src_dtype, p.src_layout, channels, pixels);
   const Side dst = MakeSide(p.dst, p.dst_dtype, p.dst_layout, channels, pixels);
   // Pieces end where a block of either side ends, so the step is the common divisor of two block sizes.
-  const int step = from_blocks && to_blocks ? std::gcd(src.c0, dst.c0) : std::max(src.c0, dst.c0);
+  const int64_t step = from_blocks && to_blocks   ? std::gcd(src.c0, dst.c0)
+                       : from_blocks || to_blocks ? std::max(src.c0, dst.c0)
+                                                  : channels;
   const int64_t steps = (channels + step - 1) / step;
   const int64_t bytes_per_pixel = step * (src.size() + dst.size());
   const int64_t total = images * steps * pixels * bytes_per_pixel;
@@ -197,7 +213,7 @@ void ConvertLayout(const LayoutConvertParams& p) {
   const PieceCopier copier(src, dst, total / 2 >= vector::StreamingThreshold());
   const auto piece = [&](int64_t n, int64_t c, int64_t at) {
     const int64_t count = std::min(share, pixels - at);
-    copier.Copy(n, c, std::min<int64_t>(step, channels - c), at, count);
+    copier.Copy(n, c, std::min(step, channels - c), at, count);
     if (to_blocks && c + step >= channels) ZeroPadding(dst, n, channels, at, count);
   };
   const int64_t steps_per_task = pixelwise ? steps : 1;
