@@ -14,6 +14,7 @@
 #include "vector/convert.h"
 #include "vector/convert_simd.h"
 #include "vector/half_unary.h"
+#include "vector/pass_tables.h"
 #include "vector/scratch_failures.h"
 #include "vector/transpose_tile.h"
 
@@ -124,6 +125,7 @@ class Interpreter {
     }
     if (scratch_used == 0) buffers = 0;  // all of them stand for outputs that are written directly
     ChooseBlock(scratch_used);
+    narrow_ = NarrowPassOf(scratch_used);
     PlanPrefetch();
     const int64_t full = RoundUp(block_rows_ * block_cols_ * size_, kBufferAlign);
     const int64_t per_row = RoundUp(block_rows_ * 8, kBufferAlign);
@@ -176,6 +178,19 @@ class Interpreter {
     block_rows_ =
         std::clamp<int64_t>(budget / std::max<int64_t>(block_cols_, 1), 1, std::max<int64_t>(rows_, 1));
     block_cols_ = std::max<int64_t>(block_cols_, 1);
+  }
+
+  // A cheap stage whose operands are well beyond L1.
+  PassFn NarrowPassOf(int64_t scratch_used) const {
+    constexpr int64_t kBeyondL1 = 256 << 10;
+    if (options_.stream || !options_.use_templates || scratch_used != 0 || p_.program.stages.size() != 1 ||
+        rows_ != 1 || cols_ == 1)
+      return nullptr;
+    const int64_t bytes = cols_ * size_ * (p_.num_inputs + p_.num_outputs);
+    for (int i = 0; i < p_.num_inputs; ++i) {
+      if (p_.slots[i].type != ComputeType::kF32 || args_[i].col_stride != 1) return nullptr;
+    }
+    return bytes < kBeyondL1 ? nullptr : FindNarrowPass(p_.program.stages[0].op);
   }
 
   // One block.
@@ -285,7 +300,7 @@ class Interpreter {
     if (in.reduced != kNoSlot) a.reduced = const_cast<void*>(view_[in.reduced].data);
     if (in.kind == Instruction::Kind::kRoundTo) return RoundTo(in, a);
     SetPrefetch(a, in);
-    in.fn[tier_](a);
+    narrow_ != nullptr ? narrow_(a) : in.fn[tier_](a);
   }
 
   // The inputs that stream through the blocks, and how many lines each group of four vectors must ask for so
@@ -301,7 +316,7 @@ class Interpreter {
       streams_[num_streams_++] = static_cast<int8_t>(i);
       bytes += static_cast<int64_t>(SizeOf(b.dtype));
     }
-    vector_bytes_ = tier_ == 2 ? 64 : tier_ == 1 ? 32 : 16;
+    vector_bytes_ = int64_t{16} << tier_;
     // Bytes needed per group, spread over the full passes; 1, 2 or 4 lines.
     const int64_t need = bytes * vector_bytes_ / std::max(p_.num_full_passes, 1);
     lines_ = need > 128 ? 4 : need > 64 ? 2 : 1;
@@ -385,8 +400,9 @@ class Interpreter {
   const BlockArg* const args_;
   const ExecuteOptions& options_;
   const int tier_;
-  const int64_t size_;  // scratch bytes per element
-  bool flat_ = false;   // short rows: a block is one long row
+  PassFn narrow_ = nullptr;  // runs instead of the only pass
+  const int64_t size_;       // scratch bytes per element
+  bool flat_ = false;        // short rows: a block is one long row
   static constexpr int kMaxStreams = 8;
   int8_t streams_[kMaxStreams];  // inputs worth prefetching
   int num_streams_ = 0, lines_ = 1;

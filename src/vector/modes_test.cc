@@ -330,6 +330,38 @@ TEST_P(ModesTier, ActivationsOfHalvesEqualTheInterpreter) {
   }
 }
 
+// Long rows of cheap stages have passes of their own: the bits of the common ones, in place as well, with
+// NaN, infinities and zeros of both signs among the operands.
+TEST_P(ModesTier, NarrowPassesEqualTheCommonOnes) {
+  using enum StageOp;
+  Rng rng;
+  for (const StageOp op :
+       {kCopy, kNeg, kAbs, kRelu, kLeakyRelu, kClip, kAffine, kAdd, kSub, kMul, kMax, kMin}) {
+    ProgramBuilder b;
+    const SlotId x = b.Input();
+    const bool binary = Info(op).arity == 2;
+    b.Output(binary ? b.Binary(op, x, b.Input()) : b.Unary(op, x, -0.5, 0.75));
+    const auto compiled = Compile(std::move(b).Build()).value();
+    const int64_t n = 33000 + rng.Int(0, 40), shift = rng.Int(0, 20);
+    std::vector<float> operands[] = {RandomFloats(rng, n), RandomFloats(rng, n)};
+    const float kSpecial[] = {std::nanf(""), HUGE_VALF, -HUGE_VALF, 0.0f, -0.0f};
+    for (std::vector<float>& v : operands) {
+      for (int i = 0; i < 200; ++i) v[static_cast<size_t>(rng.Int(0, n - 1))] = kSpecial[rng.Int(0, 4)];
+    }
+    std::vector<float> y[3];
+    for (int mode = 0; mode < 3; ++mode) {  // common, narrow, narrow in place
+      y[mode].assign(static_cast<size_t>(n + 40), -7.0f);
+      float* const to = y[mode].data() + shift;
+      if (mode == 2) std::copy(operands[0].begin(), operands[0].end(), to);
+      std::vector<BlockArg> args = {{mode == 2 ? to : operands[0].data(), DType::kF32, n, 1}};
+      if (binary) args.push_back({operands[1].data(), DType::kF32, n, 1});
+      args.push_back({to, DType::kF32, n, 1});
+      Execute(*compiled, 1, n, args.data(), {false, mode != 0});
+    }
+    EXPECT_TRUE(SameBits(y[0], y[1]) && SameBits(y[0], y[2])) << Info(op).name;
+  }
+}
+
 // A chain with a value that is used twice, a bias and several stages after the first: many ways to go wrong
 // in place.
 Program Chain() {

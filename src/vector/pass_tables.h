@@ -15,6 +15,10 @@ TierPasses UnBinPasses(StageOp root, StageOp child);   // root(child(x), y)
 TierPasses MulAddUnPasses(StageOp root);               // root(x * y + z)
 TierPasses ScaleShiftPasses();                         // (x * y) * z + w
 
+// For a row whose operands all walk along it and lie beyond L1; null where the common pass is better.
+// The same bits.
+PassFn FindNarrowPass(StageOp op);
+
 template <typename Table, typename... Args>
 TierPasses CollectTiers(const Table& table, Args... args) {
   TierPasses t;
