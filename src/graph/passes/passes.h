@@ -46,7 +46,8 @@ Status ReshapeSimplification(Graph& g, PassContext& c);
 Status EpilogueFusion(Graph& g, PassContext& c);
 // Two products in a row become FeedForward in blocks of rows, where the planner finds that it pays.
 Status ChainedProducts(Graph& g, PassContext& c);
-// A depthwise Conv and the pointwise one behind it become DepthwisePointwise, where the judge finds that it pays.
+// A depthwise Conv and the pointwise one behind it become DepthwisePointwise, where the judge finds that it
+// pays.
 Status DepthwisePairs(Graph& g, PassContext& c);
 // Pointwise nodes in a row become one Program node.
 Status PointwiseChain(Graph& g, PassContext& c);
