@@ -164,6 +164,8 @@ bool Row(const WindowRow& r) {
     }
     // There is room for a whole vector of scales.
     if constexpr (kKind == Kind::kAverage) most = hn::Mul(most, hn::LoadU(d, r.scale + o));
+    constexpr int64_t kAhead = 256;  // 1 KiB, some rows: stores that wait for their lines hold up all others
+    hwy::Prefetch(r.y + o + kAhead);
     Put(most, r.y + o, r.n - o);
     even = next, odd = next_odd;
   }
