@@ -85,6 +85,7 @@ void Finish(Graph& g, const PassContext& c, plan::Decision d, const std::string&
 
 // The same without words, for planning a run: the verdict, and regions where it is hybrid.
 bool FinishSilently(Graph& g, const PassContext& c, const plan::Decision& d) {
+  g.decisions.clear();  // whoever asks looks at the newest alone
   plan::Decision& kept = g.decisions.emplace_back();
   kept.verdict = d.verdict;
   kept.regions = d.regions;

@@ -116,11 +116,10 @@ class Fuser {
     auto tail = std::make_shared<op::FusedTail>();
     tail->program = chain.Build(region.output);
     if (!tail->program.IsF32Pointwise()) return;
-    const size_t decision = g_.decisions.size();
     if (!Decide(seed, region, chain, tail->program)) return;
+    tail->regions = g_.decisions.back().regions;
     RecordBoundary(r_, c_, programs_, seed, region.nodes, region.output);
     ++c_.effects;
-    tail->regions = g_.decisions[decision].regions;
     Apply(seed, region, chain, std::move(tail));
   }
 

@@ -299,9 +299,12 @@ std::string PackKey(const ConvPlan& plan) {
     return "im2col " + PackKey(*plan.product) + (plan.direct ? " or " + PackKey(*plan.direct) : "");
   const ConvShape& s = plan.shape;
   using ll = long long;
-  std::string key = StrFormat("conv %s %s g%lld", Name(plan.variant), isa::Name(plan.tier), ll{s.groups});
-  if (plan.variant == Variant::kWinograd) key += StrFormat(" m%d", s.winograd);
-  if (!plan.oc_groups.empty()) key += StrFormat(" b%d", plan.oc_groups[0].blocks);
+  // Every plan of every input size asks for its weights: printf would take a tenth of planning a layer.
+  std::string key = "conv ";
+  ((key += Name(plan.variant)) += ' ') += isa::Name(plan.tier);
+  (key += " g") += std::to_string(s.groups);
+  if (plan.variant == Variant::kWinograd) (key += " m") += std::to_string(s.winograd);
+  if (!plan.oc_groups.empty()) (key += " b") += std::to_string(plan.oc_groups[0].blocks);
   if (plan.finite_offset >= 0) key += " padded";
   if (s.transposed) {  // which taps belong to which phase
     key +=
