@@ -2,6 +2,7 @@
 #include "kernels/conv/pack.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -161,14 +162,25 @@ void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
     return;
   }
   if (plan.variant == Variant::kWinograd) return PackWinograd(plan, w, packed);
-  if (plan.finite_offset >= 0)
-    packed[plan.finite_offset] =
-        AllFinite(w, plan.shape.oc * (plan.shape.c / plan.shape.groups) * plan.shape.taps()) ? 1.0f : 0.0f;
-  if (plan.variant == Variant::kDepthwise) return PackDepthwise(plan.shape, w, packed);
+  if (plan.variant == Variant::kDepthwise) {
+    PackDepthwise(plan.shape, w, packed);
+    if (plan.finite_offset >= 0)
+      packed[plan.finite_offset] = AllFinite(packed, plan.finite_offset) ? 1.0f : 0.0f;
+    return;
+  }
+  std::atomic<bool> finite{true};
   ParallelFor(static_cast<int64_t>(plan.oc_groups.size()), [&](int64_t i, int) {
     const OcGroup& g = plan.oc_groups[static_cast<size_t>(i)];
     PackOcGroup(plan, g, w, packed + g.weight_offset[0]);
+    if (plan.finite_offset < 0) return;
+    // While they are in the cache.
+    const size_t next = static_cast<size_t>(i) + 1;
+    const int64_t begin = g.weight_offset[0], end = next < plan.oc_groups.size()
+                                                        ? plan.oc_groups[next].weight_offset[0]
+                                                        : plan.finite_offset;
+    if (!AllFinite(packed + begin, end - begin)) finite.store(false, std::memory_order_relaxed);
   });
+  if (plan.finite_offset >= 0) packed[plan.finite_offset] = finite.load() ? 1.0f : 0.0f;
 }
 
 }  // namespace opsnn::conv
