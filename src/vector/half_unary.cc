@@ -77,6 +77,7 @@ HWY_INLINE void Run(const HalfUnary& a) {
   if (const size_t head = HeadOf(y, n, past)) F::Few(x, y, head), x += head, y += head, n -= head;
   for (; n >= kStep; n -= kStep, x += kStep, y += kStep) {
     hwy::Prefetch(x + kAhead);
+    if (!past) hwy::Prefetch(y + kAhead);
     past ? F::template Step<true>(x, y) : F::template Step<false>(x, y);
   }
   if (n > 0) F::Few(x, y, n);

@@ -143,6 +143,10 @@ struct NormStep {
     for (size_t i = 0; i < count; i += 4 * kLanes) {
       for (size_t byte = 0; byte < 4 * kLanes * sizeof(T); byte += 64)
         __builtin_prefetch(fetched + i * sizeof(T) + byte);
+      if constexpr (!kPast) {  // stores that wait for their lines hold up all others
+        for (size_t byte = 0; byte < 4 * kLanes * sizeof(T); byte += 64)
+          __builtin_prefetch(reinterpret_cast<const char*>(to + i) + 1024 + byte);
+      }
 #pragma GCC unroll 2
       for (size_t k = 0; k < 4; k += 2) {
         VF two[2];
