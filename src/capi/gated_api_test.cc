@@ -24,6 +24,7 @@
 #include "aclnnop/aclnn_swi_glu.h"
 #include "aclnnop/aclnn_swi_glu_grad.h"
 #include "aclnnop/aclnn_swiglu_group.h"
+#include "aclnnop/aclnn_swiglu_group_grad.h"
 #include "aclnnop/aclnn_swiglu_group_quant_grad.h"
 #include "capi/api_tester.h"
 
@@ -281,8 +282,6 @@ TEST_F(GatedApiTest, GroupGradientWithWeights) {
   ApiTensor groups(DType::kS64, {2}), dx(DType::kF16, {4, 6}), dw(DType::kF32, {4});
   for (ApiTensor* t : {&x, &dy, &w, &origin}) t->memory().FillRandom(rng_);
   groups.Set({1, 2});
-  ASSERT_EQ(CALL(aclnnSwigluGroupQuantGrad, dy, x, w, origin, groups, 1.0, dx, dw), 0)
-      << aclGetRecentErrMsg();
   const auto v = x.Get(), g = dy.Get(), s = w.Get(), o = origin.Get();
   std::vector<double> want(24), want_dw(4);
   for (size_t r = 0; r < 3; ++r) {
@@ -293,8 +292,17 @@ TEST_F(GatedApiTest, GroupGradientWithWeights) {
       want_dw[r] += g[3 * r + c] * o[3 * r + c];
     }
   }
+  ASSERT_EQ(CALL(aclnnSwigluGroupQuantGrad, dy, x, w, origin, groups, 1.0, dx, dw), 0)
+      << aclGetRecentErrMsg();
   EXPECT_EQ(Compare(dx.Get(), want, Bounds(want, DType::kF16)), "");
   EXPECT_EQ(Compare(dw.Get(), want_dw, Bounds(want_dw, DType::kF32)), "");
+  // The other gradient gives those of the weights in the rows behind the groups, too.
+  for (size_t c = 9; c < 12; ++c) want_dw[3] += g[c] * o[c];
+  ASSERT_EQ(CALL(aclnnSwigluGroupGrad, dy, x, w, origin, groups, 1.0F, dx, dw), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(Compare(dx.Get(), want, Bounds(want, DType::kF16)), "");
+  EXPECT_EQ(Compare(dw.Get(), want_dw, Bounds(want_dw, DType::kF32)), "");
+  ExpectRefused(CALL(aclnnSwigluGroupGrad, dy, x, w, origin, groups, -1.0F, dx, dw), 161002,
+                {"clampLimit is -1", "0 or more"});
 }
 
 TEST_F(GatedApiTest, GeluQuant) {

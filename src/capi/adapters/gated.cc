@@ -301,9 +301,11 @@ Status Adapt_SwigluGroupGrad(const Call& call, OpCall& out) {
   const Operand origin = Arg(call, "yOriginOptional");
   Operand dw = Arg(call, "gradWeightOutOptional");
   OPSNN_ASSIGN_OR_RETURN(const int dim, CutDim(call, x, nullptr));
+  // The gradient of aclnnSwigluGroup has its own word for no limit, and weights get gradients in all rows.
+  const bool plain = std::string_view(call.function().api) == "aclnnSwigluGroupGrad";
   const double limit = call.Double("clampLimit");
-  if (!(limit > 0) && limit != -1)
-    return BadValue(call, "clampLimit", StrFormat("%g", limit), "-1, or above 0");
+  if (!(limit > 0) && limit != (plain ? 0 : -1))
+    return BadValue(call, "clampLimit", StrFormat("%g", limit), plain ? "0 or more" : "-1, or above 0");
   if (limit > 0) {
     out.attrs.Set("limit", limit);
     out.attrs.Set("limit_open", int64_t{1});
@@ -318,8 +320,8 @@ Status Adapt_SwigluGroupGrad(const Call& call, OpCall& out) {
   }
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, origin, dy));
   ProgramBuilder b;
-  const SlotId g = b.Input(), y = b.Input(),
-               row_mask = out.inputs.back().given() ? b.Input(ComputeType::kS32) : kNoSlot;
+  const bool masked = !plain && out.inputs.back().given();
+  const SlotId g = b.Input(), y = b.Input(), row_mask = masked ? b.Input(ComputeType::kS32) : kNoSlot;
   SlotId product = b.Binary(StageOp::kMul, g, y);
   if (row_mask != kNoSlot) {
     product = b.Ternary(StageOp::kSelect, b.Convert(row_mask, ComputeType::kF32), product, b.Const(0));

@@ -266,21 +266,24 @@ TEST_F(GradientTest, LimitedGatedUnits) {
         },
         stream_);
   }
-  Gradient g("aclnnSwigluGroupQuantGrad", rng_);
-  g.Dense();
-  const auto unweighted = [&](const Array& x, const Index& i) {
-    return Silu(std::min(x.at(i), limit)) * std::clamp(x.at({i[0], i[1] + 4}), -limit, limit);
-  };
-  g.Input("x", g.Random(dims)).Input("weight", g.Random({3, 1}));
-  g.Pass("x").Tensor("weightOptional", g.inputs().at("weight")).Upstream("gradY", half);
-  g.Tensor("yOriginOptional",
-           {half, Make(half, [&](const Index& i) { return unweighted(g.inputs().at("x"), i); })});
-  g.Number("clampLimit", limit).Gives("gradXOut", "x").Gives("gradWeightOutOptional", "weight");
-  g.Check(
-      [&](const Arrays& in) {
-        return Make(half, [&](const Index& i) { return unweighted(in.at("x"), i) * in.at("weight")[i[0]]; });
-      },
-      stream_);
+  for (const char* api : {"aclnnSwigluGroupQuantGrad", "aclnnSwigluGroupGrad"}) {
+    Gradient g(api, rng_);
+    g.Dense();
+    const auto unweighted = [&](const Array& x, const Index& i) {
+      return Silu(std::min(x.at(i), limit)) * std::clamp(x.at({i[0], i[1] + 4}), -limit, limit);
+    };
+    g.Input("x", g.Random(dims)).Input("weight", g.Random({3, 1}));
+    g.Pass("x").Tensor("weightOptional", g.inputs().at("weight")).Upstream("gradY", half);
+    g.Tensor("yOriginOptional",
+             {half, Make(half, [&](const Index& i) { return unweighted(g.inputs().at("x"), i); })});
+    g.Number("clampLimit", limit).Gives("gradXOut", "x").Gives("gradWeightOutOptional", "weight");
+    g.Check(
+        [&](const Arrays& in) {
+          return Make(half,
+                      [&](const Index& i) { return unweighted(in.at("x"), i) * in.at("weight")[i[0]]; });
+        },
+        stream_);
+  }
 }
 
 TEST_F(GradientTest, Softmax) {

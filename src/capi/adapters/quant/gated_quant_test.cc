@@ -1,4 +1,4 @@
-// Gated units with 8-bit results, against formulas in double.
+// Gated units and blocks with 8-bit results, against formulas in double.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -7,6 +7,8 @@
 #include "aclnnop/aclnn_dequant_situ_quant.h"
 #include "aclnnop/aclnn_dequant_swiglu_quant.h"
 #include "aclnnop/aclnn_dequant_swiglu_quant_v2.h"
+#include "aclnnop/aclnn_dynamic_block_quant.h"
+#include "aclnnop/aclnn_dynamic_block_quant_v2.h"
 #include "aclnnop/aclnn_dynamic_quant_v4.h"
 #include "aclnnop/aclnn_swi_glu_quant.h"
 #include "aclnnop/aclnn_swi_glu_quant_v2.h"
@@ -258,6 +260,50 @@ TEST_F(GatedQuants, DequantBias) {
     EXPECT_EQ(Compare(y.Get(), want, near), "") << Name(bt);
     ExpectGuards({&weight, &token, &bias, &y});
   }
+}
+
+TEST_F(GatedQuants, Blocks) {
+  for (int round = 0; round < 16; ++round) {
+    constexpr int64_t kRows[] = {1, 64, 128};
+    const int64_t rb = kRows[round % 3], cb = round % 2 ? 64 : 128, batch = rng_.Int(1, 3);
+    const int64_t m = rng_.Int(1, 150), n = rng_.Int(1, 300);
+    const bool second = round % 2, three = round % 4 < 2;
+    const double least = round % 5 == 4 ? 50 : 0;
+    Dims dims = {m, n}, blocks = {(m + rb - 1) / rb, (n + cb - 1) / cb};
+    if (three) dims.insert(0, batch), blocks.insert(0, batch);
+    RandomTensor x(kFloats[round % 3], dims, rng_, round % 4 == 1);
+    ApiTensor y(DType::kS8, dims, &rng_, round % 4 == 2), step(DType::kF32, blocks, &rng_, round % 4 == 3);
+    ASSERT_EQ(second ? CALL(aclnnDynamicBlockQuantV2, x, least, nullptr, 2, rb, cb, 0.0, y, step)
+                     : CALL(aclnnDynamicBlockQuant, x, least, nullptr, 2, rb, cb, y, step),
+              0)
+        << aclGetRecentErrMsg();
+    std::vector<double> want(static_cast<size_t>(NumElements(blocks))), near;
+    const auto block = [&](int64_t i) {
+      const int64_t c = i % n, r = i / n % m, b = i / n / m;
+      return static_cast<size_t>((b * ((m + rb - 1) / rb) + r / rb) * ((n + cb - 1) / cb) + c / cb);
+    };
+    for (int64_t i = 0; i < NumElements(dims); ++i)
+      want[block(i)] = std::max(want[block(i)], std::abs(x[i]) / 127);
+    for (double& s : want) {
+      if (least > 0) s = std::min(s, 1 / least);
+      near.push_back(s * 4 * kUlp);
+    }
+    EXPECT_EQ(Compare(step.Get(), want, near), "");
+    const auto got = y.Get();
+    for (int64_t i = 0; i < NumElements(dims); ++i) {
+      const double s = want[block(i)], v = s == 0 ? 0 : std::clamp(x[i] / s, -128.0, 127.0);
+      ASSERT_LE(std::abs(got[static_cast<size_t>(i)] - v), 0.5 + 127 * 8 * kUlp) << i;
+    }
+    ExpectGuards({&x, &y, &step});
+  }
+  ApiTensor x(DType::kF32, {4, 70}), y(DType::kS8, {4, 70}), step(DType::kF32, {4, 2}),
+      wrong(DType::kF32, {4, 1});
+  ExpectRefused(CALL(aclnnDynamicBlockQuant, x, 0.0, nullptr, 2, 1, 64, y, wrong), 161002,
+                {"scaleOut has shape [4,1]", "[4,2]"});
+  ExpectRefused(CALL(aclnnDynamicBlockQuant, x, 0.0, nullptr, 2, 2, 64, y, step), 161002,
+                {"rowBlockSize is 2", "1, 64, 128, 256, 512"});
+  ExpectRefused(CALL(aclnnDynamicBlockQuant, x, -1.0, nullptr, 2, 1, 64, y, step), 161002,
+                {"minScale is -1"});
 }
 
 TEST_F(GatedQuants, DynamicQuantV4IsV3To8Bits) {
