@@ -69,6 +69,7 @@ class GraphMaker {
   const Graph& graph() const { return graph_; }
   testing::Rng& rng() { return rng_; }
 
+  void SetFeed(const std::string& name, ConstTensor t) { feeds_[name] = std::move(t); }
   // Random feeds of the inputs' shapes, unknown dims as 2; drawn once.
   const Feeds& RandomFeeds() {
     for (ValueId v : graph_.inputs) {

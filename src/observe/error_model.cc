@@ -128,47 +128,68 @@ std::vector<double> StatisticsRounding(const BoundedCall& c, size_t o) {
   return terms;
 }
 
+// The operator applied to |errors| of data operands; shape operands keep their values.
+Status PassByMoving(const BoundedCall& c, size_t o, std::vector<double>* error) {
+  std::vector<ref::Tensor> storage;
+  for (const Bounded* b : c.inputs) {
+    ref::Tensor t;
+    if (b) t = b->value;
+    if (b && IsFloat(t.dtype)) {
+      if (b->error.empty())
+        std::fill(t.v.begin(), t.v.end(), 0.0);
+      else
+        t.v = b->error;
+    }
+    storage.push_back(std::move(t));
+  }
+  if (c.op == "Resize" && storage.size() > 2 && c.inputs[2]) storage[2] = c.inputs[2]->value;  // scales
+  const auto pointers = Pointers(storage, c);
+  ref::Call call;
+  OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
+  for (size_t i = 0; i < error->size(); ++i) (*error)[i] = std::fabs(call.outputs[o].v[i]);
+  return OkStatus();
+}
+
+// Bilinear: error <= |A| dB + dA |B|. Each term is the contraction itself on magnitudes.
+Status PassThroughContraction(const BoundedCall& c, size_t o, std::vector<double>* error) {
+  for (size_t which = 0; which < std::min<size_t>(2, c.inputs.size()); ++which) {
+    if (c.inputs[which]->error.empty()) continue;
+    std::vector<ref::Tensor> storage(2);
+    for (size_t i = 0; i < 2; ++i) {
+      storage[i] = c.inputs[i]->value;
+      for (size_t k = 0; k < storage[i].v.size(); ++k)
+        storage[i].v[k] = i == which ? c.inputs[i]->error[k] : std::fabs(storage[i].v[k]);
+    }
+    const std::vector<const ref::Tensor*> pointers = {&storage[0], &storage[1]};
+    ref::Call call;
+    OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
+    for (size_t i = 0; i < error->size(); ++i) (*error)[i] += std::fabs(call.outputs[o].v[i]);
+  }
+  return OkStatus();
+}
+
+// Pointwise operators, and sums, which are monotone in each operand: evaluated at the corners of the error
+// box.
+Status PassByCorners(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<double>* error) {
+  const double signs[4][2] = {{1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
+  const bool one_operand = c.inputs.size() == 1;
+  for (int s = 0; s < (one_operand ? 2 : 4); ++s) {
+    ref::Call call;
+    std::vector<ref::Tensor> storage;
+    OPSNN_RETURN_IF_ERROR(RunShifted(c, signs[s][0], signs[s][1], &call, &storage));
+    for (size_t i = 0; i < error->size(); ++i) {
+      const double d = std::fabs(call.outputs[o].v[i] - y.v[i]);
+      if (d > (*error)[i]) (*error)[i] = d;  // NaN (both infinite) leaves the bound alone
+    }
+  }
+  return OkStatus();
+}
+
 // Errors of the operands as they reach output o, y, without the operator's own rounding.
 Status PassOn(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<double>* error) {
   error->assign(y.v.size(), 0);
-  if (Moves(c.op) || IsAveraging(c.op)) {
-    // The operator applied to |errors| of data operands; shape operands keep their values.
-    std::vector<ref::Tensor> storage;
-    for (const Bounded* b : c.inputs) {
-      ref::Tensor t;
-      if (b) t = b->value;
-      if (b && IsFloat(t.dtype)) {
-        if (b->error.empty())
-          std::fill(t.v.begin(), t.v.end(), 0.0);
-        else
-          t.v = b->error;
-      }
-      storage.push_back(std::move(t));
-    }
-    if (c.op == "Resize" && storage.size() > 2 && c.inputs[2]) storage[2] = c.inputs[2]->value;  // scales
-    const auto pointers = Pointers(storage, c);
-    ref::Call call;
-    OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
-    for (size_t i = 0; i < error->size(); ++i) (*error)[i] = std::fabs(call.outputs[o].v[i]);
-    return OkStatus();
-  }
-  if (IsContraction(c.op)) {
-    // Bilinear: error <= |A| dB + dA |B|. Each term is the contraction itself on magnitudes.
-    for (size_t which = 0; which < std::min<size_t>(2, c.inputs.size()); ++which) {
-      if (c.inputs[which]->error.empty()) continue;
-      std::vector<ref::Tensor> storage(2);
-      for (size_t i = 0; i < 2; ++i) {
-        storage[i] = c.inputs[i]->value;
-        for (size_t k = 0; k < storage[i].v.size(); ++k)
-          storage[i].v[k] = i == which ? c.inputs[i]->error[k] : std::fabs(storage[i].v[k]);
-      }
-      const std::vector<const ref::Tensor*> pointers = {&storage[0], &storage[1]};
-      ref::Call call;
-      OPSNN_RETURN_IF_ERROR(Run(c, pointers, &call));
-      for (size_t i = 0; i < error->size(); ++i) (*error)[i] += std::fabs(call.outputs[o].v[i]);
-    }
-    return OkStatus();
-  }
+  if (Moves(c.op) || IsAveraging(c.op)) return PassByMoving(c, o, error);
+  if (IsContraction(c.op)) return PassThroughContraction(c, o, error);
   if (c.op == "BatchNormalizationTraining" && !c.inputs[0]->error.empty()) {
     PassThroughStatistics(c, y, o, error);
     return OkStatus();
@@ -182,19 +203,7 @@ Status PassOn(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<
       (*error)[i] = 2 * largest * (std::fabs(y.v[i]) + (c.op == "Softmax" ? 0 : 1));
     return OkStatus();
   }
-  // Pointwise (and sums, which are monotone in each operand): evaluate at the corners of the error box.
-  const double signs[4][2] = {{1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
-  const bool one_operand = c.inputs.size() == 1;
-  for (int s = 0; s < (one_operand ? 2 : 4); ++s) {
-    ref::Call call;
-    std::vector<ref::Tensor> storage;
-    OPSNN_RETURN_IF_ERROR(RunShifted(c, signs[s][0], signs[s][1], &call, &storage));
-    for (size_t i = 0; i < error->size(); ++i) {
-      const double d = std::fabs(call.outputs[o].v[i] - y.v[i]);
-      if (d > (*error)[i]) (*error)[i] = d;  // NaN (both infinite) leaves the bound alone
-    }
-  }
-  return OkStatus();
+  return PassByCorners(c, y, o, error);
 }
 
 // Each value becomes the largest magnitude within `reach` along one of the last two dims.

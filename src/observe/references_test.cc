@@ -10,12 +10,13 @@ namespace {
 using graph::GraphMaker;
 using graph::ValueId;
 
-void ExpectVerified(GraphMaker& m, const graph::Feeds& feeds) {
+void ExpectVerified(GraphMaker& m, const graph::Feeds& feeds, FusionMode fusion = FusionMode::kAuto) {
   graph::Graph g = m.graph();
   ASSERT_TRUE(graph::InferGraph(g, {.fold = false, .concrete = false}).ok());
   graph::SessionOptions options;
   options.passes_off = "";
   options.policy = NumericsPolicy::kExcess;
+  options.fusion = fusion;
   auto fused = graph::Session::Create(g, options);
   options.fusion = FusionMode::kOff;
   auto unfused = graph::Session::Create(g, options);
@@ -81,6 +82,24 @@ TEST(VerifyReferences, Quantisation) {
     const ValueId d = m.Op("DynamicQuantizeLinear", {a}, {}, 3);
     for (int i = 0; i < 3; ++i) m.Out(d + i);
     ExpectVerified(m, m.RandomFeeds());
+  }
+}
+
+// Products that store integers: rounding decides by steps, per tensor, column and row.
+TEST(VerifyReferences, QuantisedProducts) {
+  for (const int64_t axis : {0, 1}) {
+    GraphMaker m;
+    const Dims params = {axis == 0 ? 21 : 30};
+    ValueId y = m.Op("MatMul", {m.In("x", {21, 40}), m.Random({40, 30})});
+    y = m.Op("Gelu", {m.Op("Add", {y, m.Random({30})})});
+    m.Out(m.Op("QuantizeLinear", {y, m.Random(params, 0.02, 0.1), m.Random(params, -9, 9, DType::kS8)},
+               {{"axis", axis}}));
+    const ValueId z = m.Op("Gemm", {m.In("z", {9, 8}), m.Random({8, 7})});
+    m.Out(m.Op("QuantizeLinear", {m.Op("Relu", {z}), m.In("scale", axis == 0 ? Dims{9} : Dims{7})},
+               {{"axis", axis}}));
+    graph::Feeds feeds = m.RandomFeeds();
+    feeds["scale"] = m.RandomTensor(axis == 0 ? Dims{9} : Dims{7}, 0.02, 0.1);
+    ExpectVerified(m, feeds, FusionMode::kForce);
   }
 }
 

@@ -115,8 +115,13 @@ int ChainBuilder::Emit(StageOp op, int a, int b, int c, double imm0, double imm1
   return stages_.back().dst;
 }
 
-void ChainBuilder::AddInput(ValueId v) {
-  const int slot = NewSlot(ComputeTypeOf(g_->values[v].desc.dtype));
+void ChainBuilder::AddInput(ValueId v) { AddInput(v, ComputeTypeOf(g_->values[v].desc.dtype)); }
+
+void ChainBuilder::AddInput(ValueId v, ComputeType wanted) {
+  const DType dtype = g_->values[v].desc.dtype;
+  // An f32 slot holds integers of up to 16 bits as they are: loading converts.
+  const bool holds = wanted == ComputeType::kF32 && !IsFloat(dtype) && SizeOf(dtype) <= 2;
+  const int slot = NewSlot(holds ? wanted : ComputeTypeOf(dtype));
   slot_of_.emplace_back(v, slot);
   inputs_.push_back(v);
   input_slots_.push_back(slot);
@@ -143,7 +148,7 @@ int ChainBuilder::OperandSlot(ValueId v, ComputeType type) {
     if (IsFloat(value.desc.dtype) || std::abs(c) <= 0x1p53)
       return Emit(StageOp::kConst, -1, -1, -1, c, 0, type);
   }
-  if (Find(v) < 0) AddInput(v);
+  if (Find(v) < 0) AddInput(v, type);
   const int slot = Find(v);
   return slots_[slot] == type ? slot : Emit(StageOp::kConvert, slot, -1, -1, 0, 0, type);
 }

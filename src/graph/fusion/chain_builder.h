@@ -75,6 +75,7 @@ class ChainBuilder {
   };
   int NewSlot(ComputeType type);
   int Emit(StageOp op, int a, int b, int c, double imm0, double imm1, ComputeType type);
+  void AddInput(ValueId v, ComputeType wanted);
   int OperandSlot(ValueId v, ComputeType type);
   int Find(ValueId v) const;  // its slot, or -1
   int StoredSlot(ValueId output) const;

@@ -5,6 +5,7 @@
 #include "graph/call.h"
 #include "graph/fusion/chain_builder.h"
 #include "graph/fusion/region.h"
+#include "graph/fusion/storing.h"
 #include "graph/stopwatch.h"
 #include "op/declaration.h"
 
@@ -119,9 +120,13 @@ const char* NeverBehind(const Graph& g, NodeId seed, const Node& user) {
     return "no kernel keeps the rows of a pool window: a block holds pixels of one row of the result";
   if (user.op == Known().Dropout || family == "random")
     return "no kernel draws random numbers or stores a mask beside its result";
-  if (family == "quant" || user.op == Known().Cast) {
+  if (user.op->name == "DynamicQuantizeLinear")
+    return "the scale follows from the whole result, and is known when all of it is computed";
+  const bool conv = producer.op->layout == op::LayoutRule::kPrefers;
+  if ((family == "quant" || user.op == Known().Cast) && conv) {
     const DType to = g.values[user.outputs[0]].desc.dtype;
-    if (!IsFloat(to)) return "the result is stored as integers: kernels of f32 sums store f32, f16 and bf16";
+    if (!IsFloat(to))
+      return "the result is stored as integers: convolutions write blocks of f32, f16 and bf16";
   }
   return nullptr;
 }
@@ -295,7 +300,8 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodePrograms& programs, N
              g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");
     } else if (const char* never = NeverBehind(g, seed, user)) {
       Refuse(g, c, chain, n, dtype, never + RoundTrip(r.desc(v)));
-    } else if (programs.Fusable(n) && user.op->op_class == op::OpClass::kVector) {
+    } else if ((programs.Fusable(n) && user.op->op_class == op::OpClass::kVector) ||
+               StoresIntegers(g, user)) {
       std::string reason;
       if (r.IsOutput(v)) {
         reason = "the intermediate \"" + g.values[v].name + "\" is an output of the model";

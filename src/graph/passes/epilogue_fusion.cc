@@ -4,6 +4,7 @@
 #include "graph/fusion/chain_builder.h"
 #include "graph/fusion/edges.h"
 #include "graph/fusion/region.h"
+#include "graph/fusion/storing.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
@@ -25,7 +26,7 @@ bool ComputesInF32(DType t) { return t == DType::kF32 || IsHalf(t); }
 
 class Fuser {
  public:
-  Fuser(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), programs_(g) {}
+  Fuser(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), programs_(g), storing_(r_) {}
 
   void Run() {
     // From the end: where two products meet in an addition, the later one takes it and finds the other's
@@ -50,6 +51,7 @@ class Fuser {
   }
 
   bool Eligible(NodeId seed, NodeId n) {
+    if (const auto* s = storing_.Find(n)) return MayStore(seed, s->node);
     const Node& node = g_.nodes[n];
     if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return false;
     const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
@@ -61,6 +63,14 @@ class Fuser {
       const op::TensorDesc& d = r_.desc(v);
       return ComputesInF32(d.dtype) && (!conv || FitsConvTail(d.dims, out.dims));
     });
+  }
+
+  // Products store whatever their chain ends in; blocks of channels are as many as a type's vector holds, so
+  // that a convolution writes the type that it computes in.
+  bool MayStore(NodeId seed, const Node& node) const {
+    const op::OpDef* op = g_.nodes[seed].op;
+    return (op == Known().MatMul || op == Known().Gemm) &&
+           r_.desc(node.outputs[0]).dims == r_.desc(g_.nodes[seed].outputs[0]).dims;
   }
 
   ChainBuilder Start(NodeId seed) const {
@@ -94,7 +104,10 @@ class Fuser {
     }
   }
 
-  bool Add(ChainBuilder& b, NodeId n) { return b.AddNode(g_.nodes[n], *programs_.Fusable(n)); }
+  bool Add(ChainBuilder& b, NodeId n) {
+    if (const auto* s = storing_.Find(n)) return b.AddNode(s->node, s->program);
+    return b.AddNode(g_.nodes[n], *programs_.Fusable(n));
+  }
 
   void Try(NodeId seed) {
     const ValueId product = g_.nodes[seed].outputs[0];
@@ -115,6 +128,8 @@ class Fuser {
     }
     auto tail = std::make_shared<op::FusedTail>();
     tail->program = chain.Build(region.output);
+    // Quantised values are as exact as their ties: the chain computes what its nodes would one by one.
+    if (!IsFloat(r_.desc(region.output).dtype)) tail->program.exact = true;
     if (!tail->program.IsF32Pointwise()) return;
     if (!Decide(seed, region, chain, tail->program)) return;
     tail->regions = g_.decisions.back().regions;
@@ -128,7 +143,8 @@ class Fuser {
     if (!e) return false;
     e->out_dtype = r_.desc(region.output).dtype;
     for (NodeId n : region.nodes)
-      if (g_.nodes[n].op == Known().Cast) e->cast_elements += NumElements(r_.desc(region.output).dims);
+      if (g_.nodes[n].op == Known().Cast || storing_.Find(n))
+        e->cast_elements += NumElements(r_.desc(region.output).dims);
     if (c_.record) e->chain = ChainName(g_, seed, region.nodes);
     e->tail = &tail;
     const Dims& out = r_.desc(region.output).dims;
@@ -146,6 +162,7 @@ class Fuser {
   void Apply(NodeId seed, const Region& region, const ChainBuilder& chain,
              std::shared_ptr<const op::FusedTail> tail) {
     for (NodeId n : region.nodes) r_.Absorb(seed, n);
+    for (ValueId v : chain.inputs()) storing_.Use(v);
     Node& node = g_.nodes[seed];
     node.num_op_inputs = static_cast<int>(node.inputs.size());
     node.tail = std::move(tail);
@@ -159,6 +176,7 @@ class Fuser {
   Graph& g_;
   PassContext& c_;
   NodePrograms programs_;
+  StoringNodes storing_;
 };
 
 }  // namespace

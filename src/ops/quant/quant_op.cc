@@ -7,14 +7,11 @@
 #include "vector/run.h"
 
 namespace opsnn::ops {
-namespace {
 
-int AxisOf(const op::Attrs* attrs, int rank) {
+int QuantAxis(const op::Attrs* attrs, int rank) {
   const int64_t axis = op::AttrsOf(attrs).Int("axis", 1);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
-
-}  // namespace
 
 Status CheckQuantParams(const char* op, const op::InferContext& c) {
   const op::TensorDesc& x = *c.inputs[0];
@@ -25,7 +22,7 @@ Status CheckQuantParams(const char* op, const op::InferContext& c) {
     if (NumElements(p->dims) == 1 && p->dims.rank() <= 1) continue;
     OPSNN_RETURN_IF_ERROR(
         NormalizeAxisOf(op, "attribute axis", op::AttrsOf(c.attrs).Int("axis", 1), x.dims.rank()).status());
-    const int64_t size = x.dims[AxisOf(c.attrs, x.dims.rank())];
+    const int64_t size = x.dims[QuantAxis(c.attrs, x.dims.rank())];
     if (p->dims.rank() == 1 && (size == kUnknownDim || p->dims[0] == size)) continue;
     return InvalidArgument(
         "%s: %s has shape %s; allowed: one element, or [%lld], one per slice along the axis", op, what,
@@ -35,7 +32,7 @@ Status CheckQuantParams(const char* op, const op::InferContext& c) {
 }
 
 TensorView AlongAxis(const op::TensorDesc& param, const op::TensorDesc& x, const op::Attrs* attrs) {
-  return AlongAxis(param, AxisOf(attrs, x.dims.rank()), x.dims.rank());
+  return AlongAxis(param, QuantAxis(attrs, x.dims.rank()), x.dims.rank());
 }
 
 TensorView AlongAxis(const op::TensorDesc& param, int axis, int rank) {
@@ -66,6 +63,17 @@ IntRange RangeOf(DType t) {
   const int bits = static_cast<int>(SizeOf(t)) * 8;
   if (!Info(t).is_signed) return {0, std::ldexp(1, bits) - 1};
   return {-std::ldexp(1, bits - 1), std::ldexp(1, bits - 1) - 1};
+}
+
+Program QuantizeProgram(DType x, DType to, bool has_zero) {
+  const IntRange range = RangeOf(to);
+  ProgramBuilder b;
+  const SlotId in = b.Input(ComputeTypeOf(x)), scale = b.Input();
+  const SlotId zero = has_zero ? b.Input() : kNoSlot;
+  SlotId q = b.Unary(StageOp::kRound, b.Binary(StageOp::kDiv, b.Convert(in, ComputeType::kF32), scale));
+  if (has_zero) q = b.Binary(StageOp::kAdd, q, zero);
+  b.Output(b.Unary(StageOp::kClip, q, range.lo, range.hi));
+  return std::move(b).Build();
 }
 
 }  // namespace opsnn::ops

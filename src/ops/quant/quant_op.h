@@ -21,6 +21,11 @@ struct IntRange {
   double lo, hi;
 };
 IntRange RangeOf(DType t);
+// saturate(round(x / scale) + zero) to the integers `to`: inputs x, scale and, where given, zero, which an
+// f32 slot holds exactly. Storing converts.
+Program QuantizeProgram(DType x, DType to, bool has_zero);
+// The axis of scale and zero point, within the dims of x.
+int QuantAxis(const op::Attrs* attrs, int rank);
 
 }  // namespace opsnn::ops
 

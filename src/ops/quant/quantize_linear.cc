@@ -27,17 +27,11 @@ Status Infer(op::InferContext& c) {
 
 Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   const op::TensorDesc &x = *c.inputs[0], *zero = InputOrNull(c.inputs, 2);
-  const IntRange range = RangeOf(c.outputs[0].dtype);
   const TensorView y = c.outputs[0].View(nullptr);
-  ProgramBuilder b;
-  const SlotId in = b.Input(ComputeTypeOf(x.dtype)), scale = b.Input();
-  const SlotId shift = zero != nullptr ? b.Input(ComputeType::kS32) : kNoSlot;
-  SlotId q = b.Unary(StageOp::kRound, b.Binary(StageOp::kDiv, b.Convert(in, ComputeType::kF32), scale));
-  if (zero != nullptr) q = b.Binary(StageOp::kAdd, q, b.Convert(shift, ComputeType::kF32));
-  b.Output(b.Unary(StageOp::kClip, q, range.lo, range.hi));
   std::vector<op::KernelOperand> inputs = {{0, x.View(nullptr)}, {1, AlongAxis(*c.inputs[1], x, c.attrs)}};
   if (zero != nullptr) inputs.push_back({2, AlongAxis(*zero, x, c.attrs)});
-  return op::MakeProgramKernel(std::move(b).Build(), y.dims, std::move(inputs), {{0, y}}, 0, "program");
+  return op::MakeProgramKernel(QuantizeProgram(x.dtype, c.outputs[0].dtype, zero != nullptr), y.dims,
+                               std::move(inputs), {{0, y}}, 0, "program");
 }
 
 }  // namespace
