@@ -39,9 +39,10 @@ void Print(const opsnn::JudgeReport& r, size_t worst) {
   }
 }
 
-Status BenchJudge(int runs, size_t worst_points, bool json) {
+Status BenchJudge(int runs, size_t worst_points, bool json, const opsnn::JudgePoints& which) {
   Progress progress("judge");
-  auto report = opsnn::MeasureJudge(runs, [&](int done, int total) { progress.Update(done, total); });
+  auto report = opsnn::MeasureJudge(
+      runs, [&](int done, int total) { progress.Update(done, total); }, which);
   if (!report.ok()) return report.status();
   if (!json) {
     Print(*report, worst_points);
@@ -91,8 +92,17 @@ void AddBenchPlanner(CLI::App& bench, Run& run) {
   AddFlag(*judge, "--json", *json, "Print JSON");
   auto worst = std::make_shared<int>(10);
   judge->add_option("--worst", *worst, "Points to list, worst first")->check(IntIn(1, 100000));
-  judge->callback([&run, runs, worst, json] {
-    run = [runs, worst, json] { return BenchJudge(*runs, static_cast<size_t>(*worst), *json); };
+  auto which = std::make_shared<opsnn::JudgePoints>();
+  judge->add_option("--threads", which->threads, "With so many threads alone, instead of one and all")
+      ->check(IntIn(1, 4096));
+  judge
+      ->add_option("--only", which->only,
+                   "Points whose name holds this, as in \"matmul+relu 64x64x64\", \"gelu\", \"x4096x64\"")
+      ->check(NotEmpty("part of a name"));
+  judge->callback([&run, runs, worst, json, which] {
+    run = [runs, worst, json, which] {
+      return BenchJudge(*runs, static_cast<size_t>(*worst), *json, *which);
+    };
   });
   auto* plan = bench.add_subcommand("plan", "What planning a new and a cached shape class costs");
   AddFlag(*plan, "--json", *json, "Print JSON");

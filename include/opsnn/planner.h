@@ -92,8 +92,14 @@ struct JudgeReport {
   double prediction_error = 1;        // factor by which predicted times are off, geometric mean
   OPSNN_API std::vector<JudgePoint> Worst(size_t n) const;
 };
-// Medians of `runs` runs per form; offenders are measured again. progress(done, total) may be null.
-OPSNN_API Result<JudgeReport> MeasureJudge(int runs, const std::function<void(int, int)>& progress = nullptr);
+struct JudgePoints {
+  int threads = 0;   // 0: one, and as many as there are
+  std::string only;  // points whose "chain shape", such as "matmul+relu 64x64x64", holds this; "": all
+};
+// Medians of `runs` runs per form; offenders are measured again, in other memory. progress(done, total) may
+// be null.
+OPSNN_API Result<JudgeReport> MeasureJudge(int runs, const std::function<void(int, int)>& progress = nullptr,
+                                           const JudgePoints& which = {});
 
 // The host's rates: what the planner uses (from its file) and what is measured now.
 struct Rate {

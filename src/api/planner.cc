@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/knobs.h"
+#include "base/parallel.h"
 #include "device/host.h"
 #include "device/profile.h"
 #include "observe/judge_regret.h"
@@ -157,9 +158,13 @@ std::vector<JudgePoint> JudgeReport::Worst(size_t n) const {
   return worst;
 }
 
-Result<JudgeReport> MeasureJudge(int runs, const std::function<void(int, int)>& progress) {
+Result<JudgeReport> MeasureJudge(int runs, const std::function<void(int, int)>& progress,
+                                 const JudgePoints& which) {
   if (runs < 1) return InvalidArgument("judge: runs is %d; allowed: 1 and up", runs);
-  return observe::MeasureJudge(runs, progress);
+  const int most = NumThreads();
+  if (which.threads < 0 || which.threads > most)
+    return InvalidArgument("judge: threads is %d; allowed: 0 to %d", which.threads, most);
+  return observe::MeasureJudge(runs, progress, which);
 }
 
 Result<std::vector<TermError>> MeasureTerms(int runs) {

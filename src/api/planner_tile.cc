@@ -84,7 +84,7 @@ Result<TileReport> AskTile(const TileQuestion& q, const std::string& profile) {
   if (given.m > 0 && given.n > 0 && given.k > 0) {
     r.retries = plan::RetryFrom(tile, blocks, p, knobs, !q.pools, q.order).retries;
   } else {
-    plan::TileChoice c = plan::ChooseTile(shape, given, blocks, p, ask.cores, knobs, !q.pools);
+    plan::TileChoice c = plan::ChooseTile(shape, given, blocks, p, ask.cores, knobs, !q.pools, q.order);
     tile = c.tile;
     r.retries = std::move(c.retries);
   }

@@ -8,7 +8,8 @@
 
 namespace opsnn::observe {
 
-Result<JudgeReport> MeasureJudge(int runs, const std::function<void(int, int)>& progress);
+Result<JudgeReport> MeasureJudge(int runs, const std::function<void(int, int)>& progress,
+                                 const JudgePoints& which);
 
 }  // namespace opsnn::observe
 

@@ -186,9 +186,10 @@ Budget ComputeBudget(const Tile& t, const TileBlocks& blocks, const DeviceProfil
 }
 
 TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlocks& blocks,
-                      const DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool) {
+                      const DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool,
+                      std::string_view order) {
   Solver s{shape, given, blocks, p, knobs.l1_reserve, single_pool, knobs.min_tile_k, AlignmentOf(blocks, p),
-           cores};
+           cores, order};
   s.shape.m = std::max<int64_t>(shape.m, 1);
   s.shape.n = std::max<int64_t>(shape.n, 1);
   s.shape.k = std::max<int64_t>(shape.k, 1);

@@ -53,10 +53,11 @@ struct TileChoice {
   Tile alone;                  // the best without epilogue blocks; m = 0: none fits
 };
 // The aligned tile with the best predicted throughput that fits, found by shrinking the preferred tile:
-// tile_k first (never below min_tile_k), then tile_m and tile_n. Positive fields of
-// `given` are kept as they are. `cores` share the blocks.
+// tile_k first (never below min_tile_k), then tile_m and tile_n, or in another order (see RetryFrom).
+// Positive fields of `given` are kept as they are. `cores` share the blocks.
 TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlocks& blocks,
-                      const device::DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool);
+                      const device::DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool,
+                      std::string_view order = "k");
 
 // The ladder alone: `first`, then each tile that it tries, down to the first that fits. `order` names the
 // sides in the order in which they are halved, "kmn" or "nk"; those that it does not name follow, the longer
