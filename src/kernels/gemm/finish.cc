@@ -49,6 +49,28 @@ HWY_INLINE void FinishRow(float* c, int64_t cols, const float* bias, const float
   StoreFirst(opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, y, act_imm[0], act_imm[1]), d, c + j, rest);
 }
 
+// Rows of two vectors, those of a register tile: two rows side by side. Returns how many rows are done.
+template <vector::RegAct kAct>
+HWY_INLINE int64_t FinishPairs(float* c, int64_t ldc, int64_t rows, const float* act_imm) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  static_assert(kTogether == 4);
+  int64_t i = 0;
+  for (; i + 2 <= rows; i += 2, c += 2 * ldc) {
+    float* at[kTogether] = {c, c + lanes, c + ldc, c + ldc + lanes};
+    hn::Vec<decltype(d)> x[kTogether];
+#pragma GCC unroll 4
+    for (int v = 0; v < kTogether; ++v) x[v] = hn::LoadU(d, at[v]);
+#pragma GCC unroll 4
+    for (int v = 0; v < kTogether; ++v) {
+      x[v] = opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, x[v], act_imm[0], act_imm[1]);
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < kTogether; ++v) hn::StoreU(x[v], d, at[v]);
+  }
+  return i;
+}
+
 void FinishRowsKernel(float* c, int64_t ldc, int64_t rows, int64_t cols, const float* bias,
                       vector::RegAct act, const float* act_imm) {
   // Rows without gaps are one row: narrow ones by themselves leave too few chains side by side.
@@ -56,8 +78,10 @@ void FinishRowsKernel(float* c, int64_t ldc, int64_t rows, int64_t cols, const f
     cols *= rows;
     rows = 1;
   }
+  const bool pairs = !bias && cols == 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   opsnn::HWY_NAMESPACE::DispatchAct(act, [&](auto tag) HWY_ATTR {
-    for (int64_t i = 0; i < rows; ++i) FinishRow<decltype(tag)::value>(c + i * ldc, cols, bias, act_imm);
+    int64_t i = pairs ? FinishPairs<decltype(tag)::value>(c, ldc, rows, act_imm) : 0;
+    for (; i < rows; ++i) FinishRow<decltype(tag)::value>(c + i * ldc, cols, bias, act_imm);
   });
 }
 

@@ -474,8 +474,12 @@ TEST_P(GemmTest, ProgramAddsAResidual) {
   const Result<std::shared_ptr<const vector::CompiledProgram>> add =
       vector::Compile(std::move(builder).Build());
   ASSERT_TRUE(add.ok());
-  for (auto [batch, m, n, k] :
-       {std::array<int64_t, 4>{1, 37, 45, 50}, {2, 70, 150, 130}, {3, 5, 33, 40}, {1, 20, 600, 90}}) {
+  for (auto [batch, m, n, k] : {std::array<int64_t, 4>{1, 37, 45, 50},
+                                {2, 70, 150, 130},
+                                {3, 5, 33, 40},
+                                {1, 20, 600, 90},
+                                {2, 75, 131, 30},
+                                {1, 66, 47, 20}}) {
     Matrix a(DType::kF32, batch, m, k, false, false, rng), b(DType::kF32, batch, k, n, false, false, rng);
     a.tensor.FillRandom(rng);
     b.tensor.FillRandom(rng);
