@@ -32,6 +32,7 @@ constexpr int64_t kBlockAlign = 64;    // columns: pieces of a long row are whol
 constexpr int64_t kFlatCols = 48;
 constexpr int64_t kSplatCols = 8;
 constexpr int kMaxArgs = 64;
+constexpr int64_t kBeyondL1 = 256 << 10;  // bytes that no L1 holds
 
 // Grows and stays: a thread runs programs again and again. Null when there is no memory.
 char* Scratch(size_t bytes) {
@@ -182,7 +183,6 @@ class Interpreter {
 
   // A cheap stage whose operands are well beyond L1.
   PassFn NarrowPassOf(int64_t scratch_used) const {
-    constexpr int64_t kBeyondL1 = 256 << 10;
     if (options_.stream || !options_.use_templates || scratch_used != 0 || p_.program.stages.size() != 1 ||
         rows_ != 1 || cols_ == 1)
       return nullptr;
@@ -296,6 +296,7 @@ class Interpreter {
       a.dst = const_cast<void*>(v.data), a.dst_row_stride = v.row_stride;
       const int o = p_.slots[in.dst].output;
       a.stream = options_.stream && in.dst_dies && o >= 0 && direct_[o];
+      a.fetch_dst = !a.stream && o >= 0 && direct_[o] && rows_ * cols_ * size_ >= kBeyondL1;
     }
     if (in.reduced != kNoSlot) a.reduced = const_cast<void*>(view_[in.reduced].data);
     if (in.kind == Instruction::Kind::kRoundTo) return RoundTo(in, a);

@@ -120,7 +120,7 @@ HWY_INLINE void RunPass(const vector::PassArgs& a, const F& f) {
   // again where the operands are in L2.
   constexpr size_t kPair = 2;
   const DF d;
-  const bool stream = a.stream;
+  const bool stream = a.stream, fetch_dst = a.fetch_dst;
   const int64_t prefetch_step = a.prefetch_step;
   const char* prefetch = a.prefetch;
   Splats<kArity> splats;
@@ -139,6 +139,10 @@ HWY_INLINE void RunPass(const vector::PassArgs& a, const F& f) {
     }
     for (; n >= kUnroll * kLanes; n -= kUnroll * kLanes) {
       prefetch = PrefetchGroup(prefetch, prefetch_step);
+      if (fetch_dst) {                  // stores that wait for their lines hold up all others
+        constexpr size_t kAhead = 256;  // 1 KiB
+        for (size_t at = 0; at < kUnroll * kLanes; at += 64 / sizeof(float)) hwy::Prefetch(dst + kAhead + at);
+      }
 #pragma GCC unroll 2
       for (size_t k = 0; k < kUnroll; k += kPair) {
         const VF v0 = cursor.Eval(d, k, f), v1 = cursor.Eval(d, k + 1, f);

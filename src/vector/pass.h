@@ -33,7 +33,8 @@ struct PassArgs {
   // while this one is worked on. A step of 0 asks for the same line again and again, which is harmless.
   const char* prefetch = nullptr;
   int64_t prefetch_step = 0;
-  bool stream = false;  // write past the caches
+  bool stream = false;     // write past the caches
+  bool fetch_dst = false;  // dst may be in no near cache: its lines are asked for before they are written
 };
 
 using PassFn = void (*)(const PassArgs&);
