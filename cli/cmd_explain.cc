@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 
 #include "cli/cli.h"
 
@@ -49,40 +50,63 @@ using opsnn::plan::Decision;
 
 std::string EdgeText(const Decision& d) { return d.chain + (d.where.empty() ? "" : " at " + d.where); }
 
-// Edges of two profiles, which agree in order: the same graph was asked about.
+// Edges of the same graph for two profiles. The lists differ in length: an edge that only one profile fuses
+// leaves others behind it, so edges are met by what they are and where.
 struct Difference {
-  const std::vector<Decision>&a, &b;
-  size_t edges() const { return std::min(a.size(), b.size()); }
-  bool Same(size_t i) const { return a[i].verdict == b[i].verdict; }
+  std::vector<std::pair<const Decision*, const Decision*>> both;
+  std::vector<const Decision*> alone;  // asked of one profile only
+
+  Difference(const std::vector<Decision>& a, const std::vector<Decision>& b) {
+    std::map<std::string, std::deque<const Decision*>> others;
+    for (const Decision& d : b) others[EdgeText(d)].push_back(&d);
+    for (const Decision& d : a) {
+      auto& found = others[EdgeText(d)];
+      if (found.empty()) {
+        alone.push_back(&d);
+        continue;
+      }
+      both.emplace_back(&d, found.front());
+      found.pop_front();
+    }
+    for (const auto& [edge, rest] : others) alone.insert(alone.end(), rest.begin(), rest.end());
+  }
   size_t same() const {
-    size_t n = 0;
-    for (size_t i = 0; i < edges(); ++i) n += Same(i);
-    return n;
+    return static_cast<size_t>(std::count_if(
+        both.begin(), both.end(), [](const auto& p) { return p.first->verdict == p.second->verdict; }));
   }
 };
 
 Json DifferenceJson(const Difference& d) {
-  Json list = Json::array();
-  for (size_t i = 0; i < d.edges(); ++i) {
-    if (d.Same(i)) continue;
-    list.push_back({{"chain", d.a[i].chain},
-                    {"where", d.a[i].where},
-                    {"shape", d.a[i].shape},
-                    {"decisions", {ToJson(d.a[i]), ToJson(d.b[i])}}});
-  }
-  return {{"edges", d.edges()}, {"same", d.same()}, {"different", list}};
+  Json list = Json::array(), alone = Json::array();
+  const auto edge = [](const Decision& e, Json decisions) {
+    return Json{
+        {"chain", e.chain}, {"where", e.where}, {"shape", e.shape}, {"decisions", std::move(decisions)}};
+  };
+  for (const auto& [one, two] : d.both)
+    if (one->verdict != two->verdict) list.push_back(edge(*one, Json::array({ToJson(*one), ToJson(*two)})));
+  for (const Decision* one : d.alone) alone.push_back(edge(*one, Json::array({ToJson(*one)})));
+  return {{"edges", d.both.size()}, {"same", d.same()}, {"different", list}, {"alone", alone}};
 }
 
 void Print(const Difference& d) {
-  for (size_t i = 0; i < d.edges(); ++i) {
-    if (d.Same(i)) continue;
-    std::printf("%s, %s, %s\n", EdgeText(d.a[i]).c_str(), d.a[i].shape.c_str(), d.a[i].dtype.c_str());
-    for (const Decision* one : {&d.a[i], &d.b[i]}) {
-      std::printf("  %-14s %s: %s%s\n", one->profile.c_str(), Name(one->verdict), one->reason.c_str(),
-                  one->rests_on_assumed ? " (rests on assumed figures)" : "");
-    }
+  const auto side = [](const Decision& one) {
+    std::printf("  %-14s %s: %s%s\n", one.profile.c_str(), Name(one.verdict), one.reason.c_str(),
+                one.rests_on_assumed ? " (rests on assumed figures)" : "");
+  };
+  for (const auto& [one, two] : d.both) {
+    if (one->verdict == two->verdict) continue;
+    std::printf("%s, %s, %s\n", EdgeText(*one).c_str(), one->shape.c_str(), one->dtype.c_str());
+    side(*one);
+    side(*two);
   }
-  std::printf("%zu of %zu edges are decided alike\n", d.same(), d.edges());
+  for (const Decision* one : d.alone) {
+    std::printf("%s, %s, %s, asked of one profile: what stands before it was decided otherwise\n",
+                EdgeText(*one).c_str(), one->shape.c_str(), one->dtype.c_str());
+    side(*one);
+  }
+  std::printf("%zu of %zu edges are decided alike", d.same(), d.both.size());
+  if (!d.alone.empty()) std::printf("; %zu more were asked of one profile", d.alone.size());
+  std::printf("\n");
 }
 
 // "fuse" for every edge, or "CHAIN=fuse" for edges whose chain or place holds CHAIN, of which there must be
@@ -246,6 +270,7 @@ struct ExplainOptions {
   std::string profile, other;
   std::vector<std::string> expect;
   bool json = false, graph = false, convolutions = false, memory = false, traffic = false;
+  int top = 0;  // 0: every edge
 };
 
 // What is printed as JSON; an error that says so too where an expectation failed.
@@ -273,17 +298,23 @@ Status PrintMemoryPlan(opsnn::Model& model, const opsnn::Shapes& shapes, const o
   return opsnn::OkStatus();
 }
 
-Status PrintEdges(const std::vector<Decision>& decisions, const Status& expected, bool json) {
+// Those where fusing gains most, most first, where `top` is not 0.
+Status PrintEdges(const std::vector<Decision>& decisions, const Status& expected, int top, bool json) {
+  std::vector<const Decision*> shown;
+  for (const Decision& d : decisions) shown.push_back(&d);
+  if (top > 0) {
+    std::stable_sort(shown.begin(), shown.end(),
+                     [](const Decision* a, const Decision* b) { return a->benefit_us > b->benefit_us; });
+    shown.resize(std::min(shown.size(), static_cast<size_t>(top)));
+  }
   if (json) {
     Json list = Json::array();
-    for (const Decision& d : decisions) list.push_back(ToJson(d));
+    for (const Decision* d : shown) list.push_back(ToJson(*d));
     return PrintExpected(std::move(list), "edges", expected);
   }
   int verdicts[4] = {};
-  for (const Decision& d : decisions) {
-    ++verdicts[static_cast<int>(d.verdict)];
-    Print(d);
-  }
+  for (const Decision& d : decisions) ++verdicts[static_cast<int>(d.verdict)];
+  for (const Decision* d : shown) Print(*d);
   if (decisions.empty()) {
     std::printf("no edges: nothing follows that could be fused\n");
   } else {
@@ -321,7 +352,7 @@ Status Explain(const Target& target, const ExplainOptions& o) {
     Print(difference);
     return expected;
   }
-  const Status status = PrintEdges(*decisions, expected, o.json);
+  const Status status = PrintEdges(*decisions, expected, o.top, o.json);
   if (o.graph && !o.json) std::printf("%s", model->Dump(shapes, values).c_str());
   return status;
 }
@@ -348,6 +379,8 @@ void AddExplain(CLI::App& app, Run& run) {
   cmd->add_option("--concurrent", target->concurrent,
                   "Operators that run at the same time and share the on-chip memories, 1 to 4096")
       ->check(IntIn(1, 4096));
+  cmd->add_option("--top", o->top, "Only the N edges where fusing gains most, most first")
+      ->check(IntIn(1, 1 << 20));
   AddFlag(*cmd, "--graph", o->graph, "Print the optimised graph as well");
   AddFlag(*cmd, "--convolutions", o->convolutions,
           "Instead of edges: the algorithm of every convolution on this host, and why not the others");

@@ -118,7 +118,8 @@ void AddMap(CLI::App& app, Run& run) {
         PrintJson(counted);
         return opsnn::OkStatus();
       }
-      std::printf("%s: %d fuse, %d split, %d refuse\n", o->out.c_str(), counts[0], counts[1], counts[2]);
+      std::printf("%s: %d fuse, %d split, %d refuse, %d hybrid\n", o->out.c_str(), counts[0], counts[1],
+                  counts[2], counts[3]);
       return opsnn::OkStatus();
     };
   });

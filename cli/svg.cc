@@ -35,6 +35,12 @@ void Svg::Text(int x, int y, const std::string& text, Anchor anchor, int font_si
 }
 
 opsnn::Status Svg::Write(const std::string& file) const {
+  for (const char* other : {".png", ".jpg", ".pdf"}) {
+    if (file.size() >= 4 && file.compare(file.size() - 4, 4, other) == 0)
+      return opsnn::Status(
+          opsnn::Code::kInvalid,
+          "--out: got \"" + file + "\"; allowed: names that end in .svg, which is what is drawn");
+  }
   const std::string text = body_ + "</svg>\n";
   std::FILE* f = std::fopen(file.c_str(), "w");
   bool ok = f != nullptr && std::fwrite(text.data(), 1, text.size(), f) == text.size();

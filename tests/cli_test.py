@@ -187,6 +187,32 @@ class Cli(unittest.TestCase):
         other = json.loads(run(*args, "--diff", "950PR", "--json"))
         self.assertEqual([d["verdict"] for d in other["different"][0]["decisions"]], ["split", "fuse"])
         self.assertIn("950PR", run(*args, "--diff", "950PR"))
+        # Edges that one profile is not asked about do not shift the others.
+        args = ("explain", self.model, "--shape", "image=1,3,32,32", "--profile", "host")
+        other = json.loads(run(*args, "--diff", "host:launch_us=1000000,sync_us=1000000", "--json"))
+        for d in other["different"]:
+            one, two = d["decisions"]
+            self.assertEqual((one["chain"], one["where"]), (two["chain"], two["where"]))
+            self.assertNotEqual(one["verdict"], two["verdict"])
+        self.assertEqual(other["edges"], other["same"] + len(other["different"]))
+
+    def test_explain_top(self):
+        args = ("explain", self.model, "--shape", "image=1,3,32,32", "--profile", "910B1")
+        every, two = json.loads(run(*args, "--json")), json.loads(run(*args, "--top", "2", "--json"))
+        gains = sorted((d["benefit_us"] for d in every), reverse=True)
+        self.assertEqual([d["benefit_us"] for d in two], gains[:2])
+        self.assertIn("%d edges" % len(every), run(*args, "--top", "1"))
+        self.assertIn("--top", run(*args, "--top", "0", ok=False))
+
+    def test_reductions_and_pools_behind(self):
+        conv = ("explain", "conv2d", "--x", "1,16,14,14", "--w", "16,16,3,3", "--pad", "1", "--epilogue")
+        self.assertIn("needs cross-channel gather", run(*conv, "relu,softmax", "--expect", "softmax=refuse"))
+        self.assertIn("rows of a pool window", run(*conv, "relu,maxpool", "--expect", "maxpool=refuse"))
+        matmul = ("matmul", "--m", "24", "--n", "40", "--k", "16", "--epilogue")
+        for stages in ("softmax", "add,layernorm", "rmsnorm,relu"):
+            run("verify", *matmul, stages)
+        run("verify", *conv[1:], "avgpool,add", "--kernel", "2,3")
+        self.assertIn("needs an image", run("explain", *matmul, "maxpool", ok=False))
 
     def test_bench_plan(self):
         p = json.loads(run("bench", "plan", "--json"))
@@ -245,6 +271,7 @@ class Cli(unittest.TestCase):
         self.assertIn("--from", run("map", "--from", "64", "--to", "16", "--out", str(out), ok=False))
         self.assertIn("frob", run("map", "--epilogue", "frob", "--out", str(out), ok=False))
         self.assertIn("l9_bytes", run("map", "--profile", "A2:l9_bytes=1", "--out", str(out), ok=False))
+        self.assertIn(".svg", run("map", "--to", "32", "--out", str(self.dir / "map.png"), ok=False))
 
     def test_scan(self):
         out = self.dir / "scan.svg"

@@ -130,6 +130,9 @@ class Builder {
   Result<ValueId> Conv();
   Result<ValueId> Rows(const char* op, bool scale, bool bias);
   Result<ValueId> Epilogue(ValueId y, const std::string& stage);
+  Result<ValueId> RowsBehind(ValueId y, const std::string& stage);
+  Result<ValueId> PoolBehind(ValueId y, const std::string& stage);
+  Status ResolveOutDims();
 
   const OpSpec& spec_;
   Graph g_;
@@ -295,33 +298,72 @@ Result<ValueId> Builder::Main() {
   return Add("Transpose", inputs, std::move(attrs));
 }
 
+// The dims of a convolution's result, by its own rule.
+Status Builder::ResolveOutDims() {
+  if (!out_dims_.empty()) return OkStatus();
+  OPSNN_ASSIGN_OR_RETURN(const auto x, Need("x"));
+  OPSNN_ASSIGN_OR_RETURN(const auto w, Need("w"));
+  const auto& attrs = g_.nodes[0].attrs;
+  out_dims_ = {x[0], w[0]};
+  for (size_t i = 0; i + 2 < x.size(); ++i) {
+    const int64_t reach = (w[i + 2] - 1) * attrs.Ints("dilations")[i] + 1;
+    const auto pads = attrs.Ints("pads");
+    out_dims_.push_back((x[i + 2] + pads[i] + pads[x.size() - 2 + i] - reach) /
+                            std::max<int64_t>(1, attrs.Ints("strides")[i]) +
+                        1);
+  }
+  return CheckSizes("x", out_dims_);
+}
+
+// A reduction over the innermost dim; softmax of an image over its channels.
+Result<ValueId> Builder::RowsBehind(ValueId y, const std::string& stage) {
+  const bool image = spec_.op.compare(0, 4, "conv") == 0;
+  op::Attrs attrs;
+  if (stage == "softmax") {
+    attrs.Set("axis", int64_t{image ? 1 : -1});
+    return Add("Softmax", {y}, std::move(attrs));
+  }
+  if (image) OPSNN_RETURN_IF_ERROR(ResolveOutDims());
+  if (out_dims_.empty()) return InvalidArgument("%s: no %s follows it", spec_.op.c_str(), stage.c_str());
+  attrs.Set("axis", int64_t{-1});
+  OPSNN_ASSIGN_OR_RETURN(const ValueId scale, Weights("norm_scale", {out_dims_.back()}, 1));
+  if (stage == "rmsnorm") return Add("RMSNormalization", {y, scale}, std::move(attrs));
+  OPSNN_ASSIGN_OR_RETURN(const ValueId shift, Weights("norm_bias", {out_dims_.back()}, 1));
+  return Add("LayerNormalization", {y, scale, shift}, std::move(attrs));
+}
+
+// Windows of --kernel (2 where none is given) side by side behind a convolution.
+Result<ValueId> Builder::PoolBehind(ValueId y, const std::string& stage) {
+  if (spec_.op.compare(0, 4, "conv") != 0)
+    return InvalidArgument("%s: stage %s needs an image; allowed: behind conv1d, conv2d, conv3d",
+                           spec_.op.c_str(), stage.c_str());
+  OPSNN_ASSIGN_OR_RETURN(const auto kernel, Spread("kernel", 2, g_.nodes[0].attrs.Ints("strides").size()));
+  op::Attrs attrs;
+  attrs.Set("kernel_shape", kernel);
+  attrs.Set("strides", kernel);
+  OPSNN_RETURN_IF_ERROR(ResolveOutDims());
+  for (size_t i = 0; i < kernel.size(); ++i)
+    out_dims_[i + 2] = kernel[i] > 0 && out_dims_[i + 2] >= kernel[i] ? out_dims_[i + 2] / kernel[i] : 0;
+  return Add(stage == "maxpool" ? "MaxPool" : "AveragePool", {y}, std::move(attrs));
+}
+
 Result<ValueId> Builder::Epilogue(ValueId y, const std::string& stage) {
   if (stage == "bias") {
     OPSNN_ASSIGN_OR_RETURN(const ValueId b, Weights("bias", bias_dims_, 1));
     return Add("Add", {y, b});
   }
+  if (stage == "softmax" || stage == "layernorm" || stage == "rmsnorm") return RowsBehind(y, stage);
+  if (stage == "maxpool" || stage == "avgpool") return PoolBehind(y, stage);
   const Simple* simple = FindSimple(stage);
   if (!simple) {
     std::string names = "bias";
     for (const Simple& s : kSimple) names += std::string(", ") + s.name;
-    return InvalidArgument("%s: unknown epilogue stage \"%s\"; allowed: %s", spec_.op.c_str(), stage.c_str(),
-                           names.c_str());
+    return InvalidArgument(
+        "%s: unknown epilogue stage \"%s\"; allowed: %s, softmax, layernorm, rmsnorm, maxpool, avgpool",
+        spec_.op.c_str(), stage.c_str(), names.c_str());
   }
   if (simple->inputs == 1) return Add(simple->op, {y}, SimpleAttrs(stage));
-  if (out_dims_.empty()) {  // conv: the result's dims by its own rule
-    OPSNN_ASSIGN_OR_RETURN(const auto x, Need("x"));
-    OPSNN_ASSIGN_OR_RETURN(const auto w, Need("w"));
-    const auto& attrs = g_.nodes[0].attrs;
-    out_dims_ = {x[0], w[0]};
-    for (size_t i = 0; i + 2 < x.size(); ++i) {
-      const int64_t reach = (w[i + 2] - 1) * attrs.Ints("dilations")[i] + 1;
-      const auto pads = attrs.Ints("pads");
-      out_dims_.push_back((x[i + 2] + pads[i] + pads[x.size() - 2 + i] - reach) /
-                              std::max<int64_t>(1, attrs.Ints("strides")[i]) +
-                          1);
-    }
-    OPSNN_RETURN_IF_ERROR(CheckSizes("x", out_dims_));
-  }
+  OPSNN_RETURN_IF_ERROR(ResolveOutDims());
   return Add(simple->op, {y, Input(StrFormat("residual_%zu", g_.nodes.size()).c_str(), out_dims_)});
 }
 

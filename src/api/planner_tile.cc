@@ -11,7 +11,8 @@
 namespace opsnn {
 namespace {
 
-constexpr int64_t kMostRows = int64_t{1} << 40, kMostBlocks = 16;
+// Sides of a tile are such that its bytes can be summed.
+constexpr int64_t kMostRows = int64_t{1} << 40, kMostSide = int64_t{1} << 24, kMostBlocks = 16;
 
 Status CheckQuestion(const TileQuestion& q) {
   struct Size {
@@ -21,9 +22,9 @@ Status CheckQuestion(const TileQuestion& q) {
   const Size sizes[] = {{"m", q.m, 0, kMostRows},
                         {"n", q.n, 0, kMostRows},
                         {"k", q.k, 0, kMostRows},
-                        {"tile_m", q.tile_m, 0, kMostRows},
-                        {"tile_n", q.tile_n, 0, kMostRows},
-                        {"tile_k", q.tile_k, 0, kMostRows},
+                        {"tile_m", q.tile_m, 0, kMostSide},
+                        {"tile_n", q.tile_n, 0, kMostSide},
+                        {"tile_k", q.tile_k, 0, kMostSide},
                         {"epilogue_blocks", q.epilogue_blocks, 0, kMostBlocks}};
   for (const Size& s : sizes) {
     if (s.value < s.least || s.value > s.most) {

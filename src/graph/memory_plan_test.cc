@@ -103,6 +103,17 @@ GraphMaker OperandsOfALateSum() {
   return m;
 }
 
+// What conversions and blocks take is in the parts as well: an addition joins its convolution.
+TEST(PeakLimit, PartsAreMeasuredInTheirLayouts) {
+  GraphMaker m;
+  const Dims image{8, 64, 56, 56};
+  const ValueId v = m.Op("Conv", {m.In("x", image), m.Random({64, 64, 1, 1})});
+  m.Out(m.Op("Relu", {m.Op("Add", {v, m.In("r", image)})}));
+  const Outcome o = RunGraph(m, Mode(FusionMode::kAuto));
+  EXPECT_EQ(o.Effects("peak_limit"), 0);
+  EXPECT_EQ(o.Count("Add"), 0);
+}
+
 TEST(PeakLimit, FusionsThatKeepTooMuchAliveAreLeftOut) {
   GraphMaker m = OperandsOfALateSum();
   const auto run = [&](double limit) {

@@ -246,8 +246,18 @@ Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& pro
 
 Result<Graph> Session::WithinPeak(Graph g, const Graph& before, const device::DeviceProfile& profile,
                                   bool record, std::vector<PassStat>* stats) const {
-  const auto limit = static_cast<size_t>(options_.peak_limit * static_cast<double>(PeakOf(before)));
   const size_t peak = PeakOf(g);
+  // Layouts and conversions take memory in either form.
+  std::vector<PassStat> unasked;
+  Graph unfused = before;
+  PassContext off_context;
+  off_context.fusion = FusionMode::kOff;
+  off_context.policy = options_.policy;
+  off_context.profile = &profile;
+  off_context.packs = packs_.get();
+  OPSNN_RETURN_IF_ERROR(RunPasses(PreparePasses(), options_.passes_off, unfused, off_context, &unasked));
+  const size_t parts = PeakOf(unfused);
+  const auto limit = static_cast<size_t>(options_.peak_limit * static_cast<double>(parts));
   if (peak <= limit) return g;
   // Those that keep operands alive for longest go first.
   std::string off;
@@ -265,7 +275,7 @@ Result<Graph> Session::WithinPeak(Graph g, const Graph& before, const device::De
                                                StrFormat("activations would need %zu bytes at once, %zu "
                                                          "without these passes and %.2f times the %zu of the "
                                                          "unfused model are allowed",
-                                                         peak, now, options_.peak_limit, PeakOf(before)),
+                                                         peak, now, options_.peak_limit, parts),
                                                profile));
     return tried;
   }

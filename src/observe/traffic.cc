@@ -143,6 +143,7 @@ double OperationsOf(const Graph& g, graph::NodeId id) {
     operations = 0;
   } else if (!n.op->tail_is_program) {
     operations = ProgramOperations(g, n);
+    if (operations < 0) operations = OtherOperations(g, n);
   } else {
     operations = 0;
   }

@@ -14,6 +14,8 @@ namespace opsnn::observe {
 std::vector<NodeTraffic> TrafficOf(const graph::Prepared& prepared, const device::DeviceProfile& profile);
 // Operations of one node, its chain included; below 0: not known.
 double OperationsOf(const graph::Graph& g, graph::NodeId n);
+// Of a node that is neither one contraction nor one program, without its chain; below 0: not known.
+double OtherOperations(const graph::Graph& g, const graph::Node& n);
 
 }  // namespace opsnn::observe
 

@@ -181,8 +181,8 @@ Decision JudgeRowsBehind(const ContractionEdge& e, const DeviceProfile& p, const
   const bool forced = knobs.fusion == FusionMode::kForce;
   if (!forced && d.time_fused_us >= (1 - kMargin) * d.time_split_us) {
     Rule(d, Verdict::kSplit,
-         StrFormat("blocks of whole rows %.3g us, a kernel of its own %.3g us", d.time_fused_us,
-                   d.time_split_us));
+         StrFormat("blocks of whole rows %.3g us, a kernel of its own %.3g us; they must save %.0f %%",
+                   d.time_fused_us, d.time_split_us, 100 * kMargin));
     return d;
   }
   Rule(d, Verdict::kHybrid,

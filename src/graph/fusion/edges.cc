@@ -240,7 +240,7 @@ bool JudgeRows(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
 
 bool MayHoldRows(const Graph& g, NodeId product, NodeId row) {
   const Node &p = g.nodes[product], &n = g.nodes[row];
-  if (p.op != Known().MatMul || !JoinsRows(*n.op) || n.tail || n.inputs[0] != p.outputs[0]) return false;
+  if (p.op != Known().MatMul || !JoinsRows(*n.op) || n.tail) return false;
   const int64_t rank = g.values[n.inputs[0]].desc.dims.rank(), axis = n.attrs.Int("axis", -1);
   const op::TensorDesc &x = g.values[p.inputs[0]].desc, &w = g.values[p.inputs[1]].desc;
   // Few rows or columns are streamed, in an order of their own.
@@ -294,7 +294,11 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodePrograms& programs, N
     const Node& user = g.nodes[n];
     const std::string chain = ChainName(g, seed, {n});
     if (!g.nodes[seed].op->takes_tail && r.SingleUse(v) && JoinsRows(*user.op)) continue;
-    if (r.SingleUse(v) && MayHoldRows(g, seed, n)) continue;
+    if (r.SingleUse(v) && user.inputs[0] == v && MayHoldRows(g, seed, n)) continue;
+    // The conv_batch_norm pass has decided about those.
+    if (c.policy != NumericsPolicy::kExact && g.nodes[seed].op == Known().Conv && r.SingleUse(v) &&
+        user.op == Known().BatchNormalizationTraining)
+      continue;
     if (ReducesRows(*user.op)) {
       Refuse(g, c, chain, n, dtype,
              g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");

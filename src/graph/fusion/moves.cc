@@ -54,6 +54,15 @@ struct Recorder {
     }
   }
 
+  // A transpose that is another name for the same memory: what stands beside it reads or writes that order.
+  void InPlace(const Node& n) const {
+    if (n.origins.size() != 1) return;  // joined with a cast, which has a decision of its own
+    plan::ConversionEdge e = Conversion(n, n.inputs[0], n.outputs[0]);
+    e.chain = "transpose";
+    Record(plan::JudgeConversion(e, profile, GetKnobs()), plan::Verdict::kFuse,
+           "what stands beside it works in that order");
+  }
+
   void StaysApart(const Node& n) const {
     plan::ConversionEdge e = Conversion(n, n.inputs[0], n.outputs[0]);
     const bool transpose = n.op == Known().Transpose;
@@ -92,7 +101,12 @@ void RecordMoves(const Graph& imported, const device::DeviceProfile& profile, Gr
     if (!IsKnown(g.values[n.inputs[0]].desc.dims)) continue;  // planned during the run
     if (n.op == drawn) record.Drawn(n);
     if (n.op == Known().MatMul) record.ReadThrough(n);
-    if (!n.tail && (n.op == Known().Transpose || n.op == Known().Cast)) record.StaysApart(n);
+    if (n.tail || (n.op != Known().Transpose && n.op != Known().Cast)) continue;
+    if (n.op == Known().Transpose && n.aliasing != Aliasing::kNone) {
+      record.InPlace(n);
+    } else {
+      record.StaysApart(n);
+    }
   }
 }
 

@@ -56,6 +56,16 @@ TEST(Moves, TransposesAndCastsThatRunAloneSayWhatTheJudgeWouldDo) {
   }
 }
 
+TEST(Moves, TransposesThatConversionsTakeOverAreFused) {
+  GraphMaker m;
+  const ValueId nchw = m.Op("Transpose", {m.In("x", {1, 12, 12, 24})}, {{"perm", Ints{0, 3, 1, 2}}});
+  const ValueId y = m.Op("Conv", {nchw, m.Random({32, 24, 5, 5})}, {{"pads", Ints(4, 2)}});
+  m.Out(m.Op("Transpose", {y}, {{"perm", Ints{0, 2, 3, 1}}}));
+  const auto edges = WithChain(RunGraph(m, Mode(FusionMode::kAuto)), "transpose");
+  ASSERT_EQ(edges.size(), 2u);
+  for (const plan::Decision& d : edges) EXPECT_EQ(d.verdict, plan::Verdict::kFuse) << d.reason;
+}
+
 // The verdict says what is done, so it does not follow the knob: there is one way to draw a mask.
 TEST(Moves, MasksAreAppliedWhereTheyAreDrawn) {
   for (const FusionMode mode : {FusionMode::kAuto, FusionMode::kOff}) {

@@ -5,6 +5,7 @@
 #include "graph/fusion/region.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
+#include "ops/conv/conv_op.h"
 
 namespace opsnn::graph {
 namespace {
@@ -48,6 +49,14 @@ bool Decide(Graph& g, const PassContext& c, NodeId conv, NodeId norm, const Prog
   return Judge(g, c, *e);
 }
 
+// Winograd's algorithm has no rows to gather statistics from; where it pays it gains more than joining does.
+bool RunsByWinograd(const Graph& g, const PassContext& c, const Node& conv) {
+  const op::TensorDesc& w = g.values[conv.inputs[1]].desc;
+  if (c.fusion == FusionMode::kForce || !w.constant || !w.IsContiguous()) return false;
+  const int64_t taps = w.dims.rank() == 4 && w.dims[2] == w.dims[3] ? w.dims[2] : 0;
+  return taps == 3 && ops::WinogradTile(g.values[conv.inputs[0]].desc, w, conv.attrs) != 0;
+}
+
 }  // namespace
 
 Status ConvBatchNorm(Graph& g, PassContext& c) {
@@ -60,6 +69,11 @@ Status ConvBatchNorm(Graph& g, PassContext& c) {
     const NodeId conv = ConvBefore(r, g, g.nodes[n]);
     if (conv < 0 || NumElements(r.desc(g.nodes[n].outputs[0]).dims) == 0) continue;
     ++c.matches;
+    if (RunsByWinograd(g, c, g.nodes[conv])) {
+      Refuse(g, c, ChainName(g, conv, {n}), n, r.desc(g.nodes[conv].inputs[0]).dtype,
+             "the convolution alone runs by Winograd's algorithm, which gains more than one read less");
+      continue;
+    }
     if (!Decide(g, c, conv, n, apply)) continue;
     ++c.effects;
     const Node &first = g.nodes[conv], &norm = g.nodes[n];

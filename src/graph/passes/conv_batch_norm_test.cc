@@ -111,5 +111,20 @@ TEST(ConvBatchNorm, IsDecidedAndRefused) {
   EXPECT_EQ(RunGraph(two, Mode(FusionMode::kForce)).Count("ConvBatchNormTraining"), 0);
 }
 
+TEST(ConvBatchNorm, WinogradIsWorthMore) {
+  for (const int64_t kernel : {3, 5}) {
+    GraphMaker m;
+    const ValueId v = m.Op("Conv", {m.In("x", {2, 64, 28, 28}), m.Random({64, 64, kernel, kernel})});
+    m.Out(m.Op("BatchNormalizationTraining",
+               {v, m.Random({64}), m.Random({64}), m.Random({64}), m.Random({64}, 0.5, 2)}));
+    const Outcome o = RunGraph(m, Mode(FusionMode::kAuto));
+    EXPECT_EQ(o.Count("ConvBatchNormTraining"), kernel == 5);
+    const bool told = std::any_of(o.decisions.begin(), o.decisions.end(), [](const plan::Decision& d) {
+      return d.verdict == plan::Verdict::kRefuse && d.reason.find("Winograd") != std::string::npos;
+    });
+    EXPECT_EQ(told, kernel == 3);
+  }
+}
+
 }  // namespace
 }  // namespace opsnn::graph

@@ -52,6 +52,7 @@ TEST(RowChain, RowsBehindAProductRunInItsBlocks) {
       EXPECT_EQ(o.prepared->nodes_run(), 1);
       EXPECT_EQ(o.outputs, RunGraph(m, Mode(FusionMode::kForce, "row_chain")).outputs) << row;
       EXPECT_EQ(o.decisions.back().verdict, plan::Verdict::kHybrid);
+      for (const plan::Decision& d : o.decisions) EXPECT_NE(d.verdict, plan::Verdict::kRefuse) << d.reason;
     }
   }
 }
