@@ -24,6 +24,12 @@ bool FitsConvTail(const Dims& d, const Dims& out) {
 // What the f32 kernels load, compute on and store. They accumulate halves in f32.
 bool ComputesInF32(DType t) { return t == DType::kF32 || IsHalf(t); }
 
+// May an operand or result of this type be part of a tail behind a result of type `product`? The kernels of
+// f64 and s32 run any program on their blocks.
+bool FitsTail(DType t, DType product) {
+  return ComputesInF32(t) || (!ComputesInF32(product) && (t == DType::kF64 || t == DType::kS32));
+}
+
 class Fuser {
  public:
   Fuser(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), programs_(g), storing_(r_) {}
@@ -36,11 +42,7 @@ class Fuser {
       if (node.dead || node.tail || !node.op->takes_tail || !OneImage(node)) continue;
       if (NumElements(r_.desc(node.outputs[0]).dims) == 0) continue;
       RefuseDequantised(n);
-      if (ComputesInF32(r_.desc(node.outputs[0]).dtype)) {
-        Try(n);
-      } else {
-        RefuseReaders(n);
-      }
+      Try(n);
     }
   }
 
@@ -56,21 +58,22 @@ class Fuser {
     if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return false;
     const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
     const op::TensorDesc& y = r_.desc(node.outputs[0]);
-    if (y.dims != out.dims || !ComputesInF32(y.dtype) || !programs_.Fusable(n)) return false;
+    if (y.dims != out.dims || !FitsTail(y.dtype, out.dtype) || !programs_.Fusable(n)) return false;
     const bool conv = g_.nodes[seed].op->layout == op::LayoutRule::kPrefers;
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
       if (v == kNoValue) return true;
       const op::TensorDesc& d = r_.desc(v);
-      return ComputesInF32(d.dtype) && (!conv || FitsConvTail(d.dims, out.dims));
+      return FitsTail(d.dtype, out.dtype) && (!conv || FitsConvTail(d.dims, out.dims));
     });
   }
 
-  // Products store whatever their chain ends in; blocks of channels are as many as a type's vector holds, so
-  // that a convolution writes the type that it computes in.
+  // Products that compute in f32 store whatever their chain ends in; blocks of channels are as many as a
+  // type's vector holds, so that a convolution writes the type that it computes in.
   bool MayStore(NodeId seed, const Node& node) const {
     const op::OpDef* op = g_.nodes[seed].op;
-    return (op == Known().MatMul || op == Known().Gemm) &&
-           r_.desc(node.outputs[0]).dims == r_.desc(g_.nodes[seed].outputs[0]).dims;
+    const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
+    return (op == Known().MatMul || op == Known().Gemm) && ComputesInF32(out.dtype) &&
+           r_.desc(node.outputs[0]).dims == out.dims;
   }
 
   ChainBuilder Start(NodeId seed) const {
@@ -89,18 +92,6 @@ class Fuser {
       if (p < 0) continue;
       Refuse(g_, c_, ChainName(g_, p, {n}), n, r_.desc(g_.nodes[n].inputs[i]).dtype,
              "no kernel scales integers while it packs them: products load f32, f16 and bf16");
-    }
-  }
-
-  // The kernels of f64 and of integers finish the whole result before a program can run on it.
-  void RefuseReaders(NodeId seed) {
-    const ValueId product = g_.nodes[seed].outputs[0];
-    const DType dtype = r_.desc(product).dtype;
-    for (NodeId n : r_.Users(product)) {
-      if (!programs_.Fusable(n)) continue;
-      Refuse(
-          g_, c_, ChainName(g_, seed, {n}), n, dtype,
-          StrFormat("the kernel for products of %s has no epilogue: it would save no traffic", Name(dtype)));
     }
   }
 
@@ -128,9 +119,10 @@ class Fuser {
     }
     auto tail = std::make_shared<op::FusedTail>();
     tail->program = chain.Build(region.output);
+    const bool f32 = ComputesInF32(r_.desc(product).dtype);
     // Quantised values are as exact as their ties: the chain computes what its nodes would one by one.
-    if (!IsFloat(r_.desc(region.output).dtype)) tail->program.exact = true;
-    if (!tail->program.IsF32Pointwise()) return;
+    if (f32 && !IsFloat(r_.desc(region.output).dtype)) tail->program.exact = true;
+    if (f32 ? !tail->program.IsF32Pointwise() : tail->program.HasRowReduction()) return;
     if (!Decide(seed, region, chain, tail->program)) return;
     tail->regions = g_.decisions.back().regions;
     RecordBoundary(r_, c_, programs_, seed, region.nodes, region.output);

@@ -94,11 +94,34 @@ TEST(HalfFusion, TheJudgeIsAsked) {
   EXPECT_FALSE(o.decisions[0].fused_terms.empty());
 }
 
-TEST(HalfFusion, OtherProductsSayWhyNot) {
+// Their kernels run any program on their blocks.
+TEST(HalfFusion, ProductsOfOtherTypesTakeTheirChain) {
+  for (DType t : {DType::kF64, DType::kS32})
+    for (int64_t rows : {1, 5, 70}) {
+      GraphMaker m;
+      const int64_t k = m.rng().Int(1, 90), n = m.rng().Int(1, 90);
+      const ConstTensor w = m.RandomTensor({k, n}, -9, 9, t), b = m.RandomTensor({n}, -9, 9, t);
+      const ValueId y = m.Op("Add", {m.Op("MatMul", {m.In("x", {rows, k}, t), m.Const(w)}), m.Const(b)});
+      m.Out(m.Op("Add", {m.Op("Relu", {y}), m.In("r", {rows, n}, t)}));
+      const Outcome fused = ExpectSameBitsFused(m);
+      EXPECT_EQ(fused.prepared->nodes_run(), 1);
+      EXPECT_TRUE(Decided(fused, "matmul+add+relu+add", plan::Verdict::kFuse, ""));
+      const auto& feeds = m.RandomFeeds();
+      const auto want = Reference(ToDoubles(*feeds.at("x")), ToDoubles(*w), ToDoubles(*b),
+                                  ToDoubles(*feeds.at("r")), rows, k, n);
+      const double size = static_cast<double>(100 * k + 20);
+      EXPECT_EQ(
+          "", testing::Compare(fused.outputs[0], want,
+                               static_cast<double>(k + 4) * testing::Epsilon(t) * size, testing::Epsilon(t)));
+    }
+}
+
+// A cast ends the chain with a store of another type.
+TEST(HalfFusion, ProductsInF64StoreF32) {
   GraphMaker m;
-  m.Out(
-      m.Op("Relu", {m.Op("MatMul", {m.In("x", {6, 5}, DType::kF64), m.Random({5, 4}, -1, 1, DType::kF64)})}));
-  EXPECT_TRUE(Decided(RunGraph(m, Mode(FusionMode::kForce)), "matmul+relu", plan::Verdict::kRefuse, "f64"));
+  const ValueId y = m.Op("MatMul", {m.In("x", {33, 20}, DType::kF64), m.Random({20, 9}, -1, 1, DType::kF64)});
+  m.Out(m.Op("Cast", {m.Op("Relu", {y})}, {{"to", int64_t{1}}}));
+  EXPECT_EQ(ExpectSameBitsFused(m).prepared->nodes_run(), 1);
 }
 
 // ---- casts

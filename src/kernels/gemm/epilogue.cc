@@ -36,18 +36,34 @@ void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float
   if (!in_tile && (e.bias || e.act != RegAct::kNone)) {
     FinishRows(c, ldc, rows, cols, e.bias ? e.bias + col : nullptr, e.act, e.act_imm);
   }
-  if (!e.program) return;
+  if (e.program) RunProgram(*e.program, e.args, {c, DType::kF32, ldc, 1}, {batch, row, rows, col, cols});
+}
+
+void RunProgram(const vector::CompiledProgram& program, std::span<const vector::EpilogueArg> operands,
+                const vector::BlockArg& block, CBlock at) {
   std::array<vector::BlockArg, kMaxEpilogueArgs> args;
-  assert(e.args.size() < kMaxEpilogueArgs);
-  args[0] = {c, DType::kF32, ldc, 1};
-  for (size_t i = 0; i < e.args.size(); ++i) args[i + 1] = e.args[i].At(batch, 0, row, col);
+  assert(operands.size() < kMaxEpilogueArgs);
+  args[0] = block;
+  for (size_t i = 0; i < operands.size(); ++i) args[i + 1] = operands[i].At(at.batch, 0, at.row, at.col);
   // Whole rows without gaps are one long row.
-  bool one_run = !e.program->has_per_row;
-  for (size_t i = 0; i <= e.args.size(); ++i) {
-    one_run = one_run && args[i].row_stride == cols && args[i].col_stride == 1;
+  bool one_run = !program.has_per_row;
+  for (size_t i = 0; i <= operands.size(); ++i) {
+    one_run = one_run && args[i].row_stride == at.cols && args[i].col_stride == 1;
   }
-  if (one_run) cols *= rows, rows = 1;
-  vector::RunBlock(*e.program, rows, cols, args.data());
+  if (one_run) at.cols *= at.rows, at.rows = 1;
+  vector::RunBlock(program, at.rows, at.cols, args.data());
+}
+
+void RunProgramByRows(const vector::CompiledProgram& program, std::span<const vector::EpilogueArg> operands,
+                      vector::BlockArg block, CBlock at) {
+  constexpr int64_t kBytes = 32 * 1024;
+  const int64_t size = static_cast<int64_t>(SizeOf(block.dtype)), end = at.row + at.rows;
+  const int64_t most = std::max<int64_t>(1, kBytes / (at.cols * size));
+  for (; at.row < end; at.row += most) {
+    at.rows = std::min(most, end - at.row);
+    RunProgram(program, operands, block, at);
+    block.data = static_cast<char*>(block.data) + most * block.row_stride * size;
+  }
 }
 
 namespace {

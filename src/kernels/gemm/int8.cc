@@ -25,6 +25,8 @@ int64_t SliceDepth(int64_t k) { return k <= kMostDepth ? k : RoundUp(KStep(k, kM
 // Below this many multiply-adds a call runs on the calling thread; columns narrower than this per task would
 // read A more often than it is worth.
 constexpr int64_t kParallelWork = 1 << 22, kMinTaskCols = 4 * kInt8Cols;
+// Without a C of its own a block is summed up in scratch, at most so wide that it stays in L2.
+constexpr int64_t kMostScratchCols = 512;
 // A is read in place against B up to this wide: wider ones repay a copy whose rows lie side by side.
 constexpr int64_t kInPlaceCols = 512;
 // Packed panels up to this size together stay in L2 while rows of A pass: C is then written in long runs.
@@ -119,8 +121,9 @@ void RowSums(const ByteSource& a, int64_t rows, int64_t k, bool is_signed, int32
   }
 }
 
-struct Block {
-  int64_t batch = 0, row = 0, rows = 0, col = 0, cols = 0;
+struct Block : CBlock {
+  int32_t* c = nullptr;  // its first element
+  int64_t ldc = 0;
 };
 
 // What a block keeps beside its operands. Terms are empty where zero points make none.
@@ -150,15 +153,15 @@ Corrections Prepare(const Job& job, const Block& t, int32_t* memory) {
 }
 
 // Zero points per row of A or column of B: a pass of its own.
-void Correct(const Job& job, const Block& t, const Corrections& x, int64_t col, int64_t cols) {
+void Correct(const Job& job, const Block& t, const Corrections& x) {
   const Int8Params& p = *job.p;
   for (int64_t i = 0; i < t.rows; ++i) {
     const auto za = static_cast<uint32_t>(p.a_zero.At(t.row + i)),
                part = static_cast<uint32_t>(x.row_terms[i]);
-    int32_t* c = p.c + t.batch * p.c_batch_stride + (t.row + i) * p.c_row_stride + col;
-    for (int64_t j = 0; j < cols; ++j) {
-      const uint32_t zb = static_cast<uint32_t>(p.b_zero.At(col + j)) + job.b_shift;
-      const auto sum = static_cast<uint32_t>(x.column_sums[col - t.col + j]);
+    int32_t* c = t.c + i * t.ldc;
+    for (int64_t j = 0; j < t.cols; ++j) {
+      const uint32_t zb = static_cast<uint32_t>(p.b_zero.At(t.col + j)) + job.b_shift;
+      const auto sum = static_cast<uint32_t>(x.column_sums[j]);
       c[j] = static_cast<int32_t>(static_cast<uint32_t>(c[j]) - zb * part - za * sum);
     }
   }
@@ -226,7 +229,7 @@ void RunRows(const Job& job, const Block& t, const Corrections& x, const RowPane
   const bool terms = s.last && job.one_term;
   tile.row_terms = terms && x.rows ? x.row_terms + row : nullptr;
   tile.col_terms = terms && x.columns ? x.column_sums + j : nullptr;
-  tile.c = p.c + t.batch * p.c_batch_stride + (t.row + row) * p.c_row_stride + t.col + j;
+  tile.c = t.c + row * t.ldc + j;
   job.tile(tile);
 }
 
@@ -236,7 +239,7 @@ void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPan
   Int8Tile tile;
   tile.groups = s.groups;
   tile.a_signed = job.a_signed;
-  tile.ldc = p.c_row_stride;
+  tile.ldc = t.ldc;
   tile.accumulate = s.k0 > 0;
   const bool rows_outside = p.packed_b && RoundUp(t.cols, kInt8Cols) * s.depth <= kResidentBytes;
   for (int64_t j = 0; j < t.cols; j += kInt8Cols) {
@@ -250,11 +253,15 @@ void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPan
       RunRows(job, t, x, panels, s, j, i, tile);
     }
   }
-  if (s.last && !job.one_term) Correct(job, t, x, t.col, t.cols);
+  if (s.last && !job.one_term) Correct(job, t, x);
 }
 
-void RunBlock(const Job& job, const Block& t) {
+void RunBlock(const Job& job, Block t) {
   const Int8Params& p = *job.p;
+  t.c = p.c ? p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col
+            : reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kSpan, t.rows * t.cols));
+  t.ldc = p.c ? p.c_row_stride : t.cols;
+  if (!t.c) return;
   const RowPanels panels(t.rows, kInt8Rows);
   uint8_t* a = nullptr;
   const int64_t depth = SliceDepth(p.k), padded_depth = RoundUp(std::max<int64_t>(depth, 1), kInt8Group);
@@ -273,6 +280,7 @@ void RunBlock(const Job& job, const Block& t) {
     RunSlice(job, t, x, panels, s, b);
     s.k0 += s.depth;
   } while (s.k0 < p.k);
+  if (p.program) RunProgramByRows(*p.program, p.args, {t.c, DType::kS32, t.ldc, 1}, t);
 }
 
 // Rows that a tile reads side by side must not fall into one set of L1: no stride of its 4 KiB ways.
@@ -346,7 +354,7 @@ std::shared_ptr<const PackedInt8B> PackNzInt8B(const NzOperand& b, DType a_dtype
 }
 
 void RunInt8(const Int8Params& p) {
-  assert(SizeOf(p.a.dtype) == 1 && SizeOf(p.b.dtype) == 1);
+  assert(SizeOf(p.a.dtype) == 1 && SizeOf(p.b.dtype) == 1 && (p.c || p.program));
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   Job job;
   job.p = &p;
@@ -366,13 +374,15 @@ void RunInt8(const Int8Params& p) {
     if (nm > 1) nm = RoundUp(nm, threads);  // as many for each
   }
   const int64_t most_n = std::max<int64_t>(1, p.n / kMinTaskCols);
-  const int64_t nn = threads == 1 ? 1 : std::clamp<int64_t>(CeilDiv(2 * threads, nm * p.batch), 1, most_n);
+  const int64_t by_threads = threads == 1 ? 1 : CeilDiv(2 * threads, nm * p.batch);
+  const int64_t by_scratch = p.c ? 1 : CeilDiv(p.n, kMostScratchCols);
+  const int64_t nn = std::clamp<int64_t>(std::max(by_threads, by_scratch), 1, most_n);
   const int64_t tm = CeilDiv(p.m, nm), tn = RoundUp(CeilDiv(p.n, nn), kInt8Cols);
   const int64_t cuts = CeilDiv(p.n, tn);
   nm = CeilDiv(p.m, tm);
   const auto run = [&](int64_t i, int) {
     const int64_t tile = i % (nm * cuts), row = tile / cuts * tm, col = tile % cuts * tn;
-    RunBlock(job, {i / (nm * cuts), row, std::min(tm, p.m - row), col, std::min(tn, p.n - col)});
+    RunBlock(job, {{i / (nm * cuts), row, std::min(tm, p.m - row), col, std::min(tn, p.n - col)}});
   };
   const int64_t tasks = nm * cuts * p.batch;
   if (threads == 1) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/gemm/gemm.h"
@@ -44,8 +45,12 @@ struct Int8Params {
   const PackedInt8B* packed_b =
       nullptr;  // instead of b, whose dtype still counts; one of its batch or its only
   ZeroPoints a_zero, b_zero;
-  int32_t* c = nullptr;  // unit column stride
+  int32_t* c = nullptr;  // unit column stride; null: the program stores
   int64_t c_row_stride = 0, c_batch_stride = 0;
+  // Pointwise, on blocks that are still in cache. Its input 0 is the block, in s32; args are its further
+  // inputs, then its outputs.
+  const vector::CompiledProgram* program = nullptr;
+  std::span<const vector::EpilogueArg> args;
 };
 void RunInt8(const Int8Params& p);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "program/program.h"
 #include "testing/testing.h"
 
 namespace opsnn::gemm {
@@ -90,9 +91,28 @@ void CheckOnce(Rng& rng, int64_t batch, int64_t m, int64_t n, int64_t k) {
     packed = PackInt8B(p.b, at, k, n, p.b.batch_stride == 0 ? std::min<int64_t>(1, batch) : batch);
     p.packed_b = packed.get();
   }
+  // relu(c + 3 * column), or the product as it is
+  const bool program = rng.Chance(0.4);
+  GuardedTensor addend(DType::kS32, {n});
+  std::vector<double> columns(static_cast<size_t>(n)), want = Reference(p, a, b);
+  for (int64_t i = 0; i < n; ++i) columns[static_cast<size_t>(i)] = static_cast<double>(3 * i);
+  addend.Set(columns);
+  ProgramBuilder builder;
+  const SlotId x = builder.Input(ComputeType::kS32), y = builder.Input(ComputeType::kS32);
+  builder.Output(builder.Unary(StageOp::kRelu, builder.Binary(StageOp::kAdd, x, y)));
+  const auto compiled = vector::Compile(std::move(builder).Build());
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const vector::EpilogueArg args[] = {{addend.view().data, DType::kS32, 0, 0, 0, 1},
+                                      {c.view().data, DType::kS32, m * n, 0, n, 1}};
+  if (program) {
+    p.c = nullptr, p.program = compiled->get(), p.args = args;
+    for (size_t i = 0; i < want.size(); ++i) {
+      want[i] = std::max(0.0, want[i] + columns[i % static_cast<size_t>(n)]);
+    }
+  }
   RunInt8(p);
-  ASSERT_EQ(Reference(p, a, b), c.Get())
-      << batch << " x (" << m << "," << n << "," << k << ") " << Name(at) << " " << Name(bt);
+  ASSERT_EQ(want, c.Get()) << program << " " << batch << " x (" << m << "," << n << "," << k << ") "
+                           << Name(at) << " " << Name(bt);
   ASSERT_TRUE(c.GuardsIntact());
 }
 

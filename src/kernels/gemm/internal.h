@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "base/dtype.h"
 #include "base/parallel.h"
@@ -196,6 +197,16 @@ float* ThreadScratch(Scratch use, int64_t floats);
 // position. `in_tile` says that tiles have applied all but the program.
 void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float* c, int64_t ldc,
                  int64_t rows, int64_t cols, bool in_tile);
+// A block of C: rows from `row` on, columns from `col` on.
+struct CBlock {
+  int64_t batch = 0, row = 0, rows = 0, col = 0, cols = 0;
+};
+// An epilogue's program on such a block, which is its input 0; operands are all others.
+void RunProgram(const vector::CompiledProgram& program, std::span<const vector::EpilogueArg> operands,
+                const vector::BlockArg& block, CBlock at);
+// The same by as many rows at a time as stay in L1.
+void RunProgramByRows(const vector::CompiledProgram& program, std::span<const vector::EpilogueArg> operands,
+                      vector::BlockArg block, CBlock at);
 // Lets C be summed up in an output of the program, which then works in place: nothing passes through scratch.
 // Needs an f32 output of unit column stride whose memory no other operand of the program shares.
 void SumInOutput(Params& p);

@@ -14,8 +14,6 @@
 namespace opsnn::ops {
 namespace {
 
-constexpr size_t kMaxArgs = 31;  // what an epilogue's argument table holds beside the block
-
 // kc and mc from the planner. It plans for packed operands; what may stay in place is measured: as long as A,
 // B and C together leave an eighth of the core's own cache free, reading in place is never slower than
 // packing.
@@ -68,12 +66,6 @@ class F32Product : public op::Kernel {
   std::vector<int64_t> output_bytes_;
 };
 
-int64_t Offset(const LoopOperand& x, const Dims& at) {
-  int64_t off = 0;
-  for (int i = 0; i < at.rank(); ++i) off += at[i] * x.lead[i];
-  return off * static_cast<int64_t>(SizeOf(x.dtype));
-}
-
 Status F32Product::PlanPost(const ProductCall& call) {
   const op::PlanContext& c = *call.context;
   const PostProgram& post = call.post;
@@ -109,17 +101,15 @@ Status F32Product::PlanPost(const ProductCall& call) {
   for (size_t i = 0; i < c.outputs.size(); ++i) {
     nest_.args.push_back(LoopsOf(call.shape, c.outputs[i], static_cast<int>(i), true));
   }
-  if (nest_.args.size() > kMaxArgs) {
-    return Errorf(Code::kNotImplemented, "%s: the fused tail has %zu operands; allowed: %zu", call.name,
-                  nest_.args.size(), kMaxArgs);
-  }
+  OPSNN_RETURN_IF_ERROR(CheckEpilogueArgs(call.name, nest_.args.size()));
   rest_args_ = nest_.args.size();
   return PlanRegions(call, operands);
 }
 
 Status F32Product::PlanRegions(const ProductCall& call, const std::vector<LoopOperand>& operands) {
   const op::PlanContext& c = *call.context;
-  if (!c.tail || c.tail->regions.empty() || operands.size() + c.outputs.size() > kMaxArgs) return OkStatus();
+  if (!c.tail || c.tail->regions.empty() || operands.size() + c.outputs.size() > kMaxEpilogueArgs)
+    return OkStatus();
   for (const plan::Region& r : c.tail->regions) {
     regions_.push_back({r.rows, r.block, r.verdict == plan::Verdict::kFuse});
   }
@@ -218,22 +208,22 @@ Status F32Product::Plan(const ProductCall& call) {
 
 void F32Product::RunOne(const op::RunArgs& args, const void* a, const void* b, const Dims& at) const {
   gemm::Params p = params_;
-  p.a.data = static_cast<const char*>(a) + Offset(nest_.a, at);
-  p.b.data = static_cast<const char*>(b) + Offset(nest_.b, at);
+  p.a.data = static_cast<const char*>(a) + OuterOffset(nest_.a, at);
+  p.b.data = static_cast<const char*>(b) + OuterOffset(nest_.b, at);
   if (p.nz_b) p.nz_b->data = p.b.data;
   if (bias_ >= 0) p.epilogue.bias = static_cast<const float*>(args.inputs[bias_]);
-  std::array<vector::EpilogueArg, 2 * kMaxArgs> bound;
+  std::array<vector::EpilogueArg, 2 * kMaxEpilogueArgs> bound;
   for (size_t i = 0; i < nest_.args.size(); ++i) {
     const LoopOperand& x = nest_.args[i];
     void* base = x.is_output ? args.outputs[x.index] : args.inputs[x.index];
     bound[i] = ToArg(x);
-    bound[i].data = static_cast<char*>(base) + Offset(x, at);
+    bound[i].data = static_cast<char*>(base) + OuterOffset(x, at);
   }
   if (rest_) {
     p.epilogue.program = rest_.get();
     p.epilogue.args = {bound.data(), rest_args_};
   } else {
-    p.c = reinterpret_cast<float*>(static_cast<char*>(args.outputs[0]) + Offset(c_, at));
+    p.c = reinterpret_cast<float*>(static_cast<char*>(args.outputs[0]) + OuterOffset(c_, at));
   }
   if (!regions_.empty()) {
     return RunByRegions(p, {bound.data() + rest_args_, nest_.args.size() - rest_args_}, args.workspace);
@@ -250,16 +240,8 @@ Status F32Product::Run(const op::RunArgs& args) const {
     return Errorf(Code::kRuntime,
                   "matrix product: no memory for a copy of an operand that overlaps the output");
   }
-  Dims at = Dims::Filled(nest_.lead.rank() - 2, 0);
   const vector::ScratchCheck scratch;
-  for (bool more = true; more;) {
-    RunOne(args, a, b, at);
-    more = false;
-    for (int i = at.rank() - 1; i >= 0 && !more; --i) {
-      more = ++at[i] < nest_.lead[i];
-      if (!more) at[i] = 0;
-    }
-  }
+  ForEachOuter(nest_, [&](const Dims& at) { RunOne(args, a, b, at); });
   return scratch.Check("matrix product");
 }
 
@@ -278,6 +260,12 @@ std::string F32Product::variant() const {
 }
 
 }  // namespace
+
+Status CheckEpilogueArgs(const char* name, size_t count) {
+  if (count <= kMaxEpilogueArgs) return OkStatus();
+  return Errorf(Code::kNotImplemented, "%s: the fused tail has %zu operands; allowed: %zu", name, count,
+                kMaxEpilogueArgs);
+}
 
 int64_t AliasGuard::Extent(const LoopNest& nest, const LoopOperand& x, int64_t rows, int64_t cols,
                            bool has_m) {

@@ -99,4 +99,22 @@ vector::EpilogueArg ToArg(const LoopOperand& x) {
   return arg;
 }
 
+int64_t OuterOffset(const LoopOperand& x, const Dims& at) {
+  int64_t off = 0;
+  for (int i = 0; i < at.rank(); ++i) off += at[i] * x.lead[i];
+  return off * static_cast<int64_t>(SizeOf(x.dtype));
+}
+
+void ForEachOuter(const LoopNest& nest, FunctionRef<void(const Dims& at)> fn) {
+  Dims at = Dims::Filled(nest.lead.rank() - 2, 0);
+  for (bool more = NumElements(nest.lead) > 0; more;) {
+    fn(at);
+    more = false;
+    for (int i = at.rank() - 1; i >= 0 && !more; --i) {
+      more = ++at[i] < nest.lead[i];
+      if (!more) at[i] = 0;
+    }
+  }
+}
+
 }  // namespace opsnn::ops

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/parallel.h"
 #include "op/operator.h"
 #include "ops/matmul/product.h"
 #include "vector/run.h"
@@ -40,6 +41,10 @@ LoopOperand LoopsOf(const ProductShape& s, const op::TensorDesc& desc, int index
 bool IsColumnVector(const LoopOperand& x, int64_t n);
 
 vector::EpilogueArg ToArg(const LoopOperand& x);
+// Bytes from the start of x to the matrix at `at`, an index of the dims before batch and m.
+int64_t OuterOffset(const LoopOperand& x, const Dims& at);
+// fn(at) for every such index, none where there are no rows.
+void ForEachOuter(const LoopNest& nest, FunctionRef<void(const Dims& at)> fn);
 
 }  // namespace opsnn::ops
 

@@ -1,6 +1,8 @@
-// f64 and s32: the product, then the post program over the whole result.
+// f64 and s32: the loops around kernels/gemm/plain.h, and the post program on its blocks.
+#include <algorithm>
+#include <array>
+
 #include "kernels/gemm/plain.h"
-#include "op/pointwise.h"
 #include "ops/matmul/product_kernel.h"
 #include "vector/scratch_failures.h"
 
@@ -11,93 +13,103 @@ class PlainProduct : public op::Kernel {
  public:
   Status Plan(const ProductCall& call);
   Status Run(const op::RunArgs& args) const override;
-  size_t workspace_bytes() const override { return post_ ? product_bytes_ : 0; }
-  std::string variant() const override { return post_ ? "gemm plain, then program" : "gemm plain"; }
+  std::string variant() const override { return program_ ? "gemm plain, +program" : "gemm plain"; }
 
  private:
-  LoopNest nest_;       // with the product as its only argument
-  op::KernelPtr post_;  // null: the product goes straight to the output
-  size_t product_bytes_ = 0;
-  int num_inputs_ = 0;
+  Status PlanProgram(const ProductCall& call);
+  void RunOne(const op::RunArgs& args, const void* a, const void* b, const Dims& at) const;
+
+  LoopNest nest_;             // args: of the program, else the output alone
+  gemm::PlainParams params_;  // without pointers
+  std::shared_ptr<const vector::CompiledProgram> program_;
   int64_t a_bytes_ = 0, b_bytes_ = 0;
   std::vector<int64_t> output_bytes_;
 };
 
+Status PlainProduct::PlanProgram(const ProductCall& call) {
+  const op::PlanContext& c = *call.context;
+  const DType sums = c.inputs[0]->dtype;
+  const LoopOperand y = LoopsOf(call.shape, c.outputs[0], 0, true);
+  if (!call.post.any && y.dtype == sums && y.col_stride == 1) {
+    nest_.args.push_back(y);
+    return OkStatus();
+  }
+  Program program = call.post.program;
+  if (!call.post.any) {  // another dtype or column stride: the store of a program does that
+    ProgramBuilder copy;
+    copy.Output(copy.Unary(StageOp::kCopy, copy.Input(ComputeTypeOf(sums))));
+    program = std::move(copy).Build();
+  }
+  if (program.HasRowReduction()) {
+    return Errorf(Code::kNotImplemented,
+                  "%s: a row reduction behind a product of %s; allowed: of f32, f16, bf16", call.name,
+                  Name(sums));
+  }
+  OPSNN_ASSIGN_OR_RETURN(program_, vector::Compile(program));
+  for (size_t i = 0; i < call.post.descs.size(); ++i) {
+    nest_.args.push_back(LoopsOf(call.shape, *call.post.descs[i], call.post.indices[i], false));
+  }
+  for (size_t i = 0; i < c.outputs.size(); ++i) {
+    nest_.args.push_back(LoopsOf(call.shape, c.outputs[i], static_cast<int>(i), true));
+  }
+  return CheckEpilogueArgs(call.name, nest_.args.size());
+}
+
 Status PlainProduct::Plan(const ProductCall& call) {
   const op::PlanContext& c = *call.context;
   nest_ = MakeLoops(call.shape, *c.inputs[0], *c.inputs[1], call.trans_a, call.trans_b);
-  op::TensorDesc product;  // contiguous, in the accumulation type
-  product.dtype = c.inputs[0]->dtype;
-  product.dims = call.shape.OutDims();
-  const op::TensorDesc& y = c.outputs[0];
-  if (call.post.any || y.dtype != product.dtype || !y.IsContiguous()) {
-    Program program = call.post.program;
-    if (!call.post.any) {
-      ProgramBuilder copy;
-      copy.Output(copy.Unary(StageOp::kCopy, copy.Input(ComputeTypeOf(product.dtype))));
-      program = std::move(copy).Build();
-    }
-    std::vector<op::KernelOperand> inputs = {{0, product.View(nullptr)}}, outputs;
-    for (size_t i = 0; i < call.post.descs.size(); ++i) {
-      inputs.push_back({call.post.indices[i] + 1, call.post.descs[i]->View(nullptr)});
-    }
-    for (size_t i = 0; i < c.outputs.size(); ++i) {
-      outputs.push_back({static_cast<int>(i), c.outputs[i].View(nullptr)});
-    }
-    OPSNN_ASSIGN_OR_RETURN(post_, op::MakeProgramKernel(program, product.dims, std::move(inputs),
-                                                        std::move(outputs), 0, "post"));
-    product_bytes_ = product.View(nullptr).bytes();
-  }
-  num_inputs_ = static_cast<int>(c.inputs.size() + c.tail_inputs.size());
-  nest_.args.push_back(LoopsOf(call.shape, product, 0, true));
+  OPSNN_RETURN_IF_ERROR(PlanProgram(call));
   nest_.Merge();
+  const int last = nest_.lead.rank() - 1;
+  gemm::PlainParams& p = params_;
+  p.m = nest_.m(), p.n = nest_.n, p.k = nest_.k, p.batch = nest_.batch();
+  p.a = {nullptr, nest_.a.dtype, nest_.a.lead[last], nest_.a.col_stride, nest_.a.lead[last - 1]};
+  p.b = {nullptr, nest_.b.dtype, nest_.b.row_stride, nest_.b.col_stride, nest_.b.lead[last - 1]};
+  p.program = program_.get();
+  if (!program_) {
+    p.c_row_stride = nest_.args[0].lead[last];
+    p.c_batch_stride = nest_.args[0].lead[last - 1];
+  }
   a_bytes_ = AliasGuard::Extent(nest_, nest_.a, 1, nest_.k, true);
   b_bytes_ = AliasGuard::Extent(nest_, nest_.b, nest_.k, nest_.n, false);
-  output_bytes_.push_back(static_cast<int64_t>(product.View(nullptr).bytes()));
+  for (const op::TensorDesc& y : c.outputs) {
+    const ByteRange touched = TouchedBytes(y.View(nullptr));
+    output_bytes_.push_back(touched.end - touched.begin);
+  }
   return OkStatus();
+}
+
+void PlainProduct::RunOne(const op::RunArgs& args, const void* a, const void* b, const Dims& at) const {
+  gemm::PlainParams p = params_;
+  p.a.data = static_cast<const char*>(a) + OuterOffset(nest_.a, at);
+  p.b.data = static_cast<const char*>(b) + OuterOffset(nest_.b, at);
+  std::array<vector::EpilogueArg, kMaxEpilogueArgs> bound;
+  for (size_t i = 0; i < nest_.args.size(); ++i) {
+    const LoopOperand& x = nest_.args[i];
+    void* base = x.is_output ? args.outputs[x.index] : args.inputs[x.index];
+    bound[i] = ToArg(x);
+    bound[i].data = static_cast<char*>(base) + OuterOffset(x, at);
+  }
+  if (program_) {
+    p.args = {bound.data(), nest_.args.size()};
+  } else {
+    p.c = bound[0].data;
+  }
+  gemm::RunPlain(p);
 }
 
 Status PlainProduct::Run(const op::RunArgs& args) const {
   if (NumElements(nest_.lead) == 0 || nest_.n == 0) return OkStatus();
-  void* product = post_ ? args.workspace : args.outputs[0];
   AliasGuard guard;
-  const op::RunArgs written{args.inputs, &product, nullptr};
-  const char* a = static_cast<const char*>(guard.Protect(args.inputs[0], a_bytes_, written, output_bytes_));
-  const char* b = static_cast<const char*>(guard.Protect(args.inputs[1], b_bytes_, written, output_bytes_));
+  const void* a = guard.Protect(args.inputs[0], a_bytes_, args, output_bytes_);
+  const void* b = guard.Protect(args.inputs[1], b_bytes_, args, output_bytes_);
   if ((!a && a_bytes_ > 0) || (!b && b_bytes_ > 0)) {
     return Errorf(Code::kRuntime,
                   "matrix product: no memory for a copy of an operand that overlaps the output");
   }
-  const LoopOperand& c = nest_.args[0];
-  const int last = nest_.lead.rank() - 1;
-  gemm::PlainParams p;
-  p.m = nest_.m(), p.n = nest_.n, p.k = nest_.k, p.batch = nest_.batch();
-  p.a = {nullptr, nest_.a.dtype, nest_.a.lead[last], nest_.a.col_stride, nest_.a.lead[last - 1]};
-  p.b = {nullptr, nest_.b.dtype, nest_.b.row_stride, nest_.b.col_stride, nest_.b.lead[last - 1]};
-  p.c_row_stride = c.lead[last];
-  p.c_batch_stride = c.lead[last - 1];
-  const int64_t size = static_cast<int64_t>(SizeOf(c.dtype));
-  Dims at = Dims::Filled(last - 1, 0);
   const vector::ScratchCheck scratch;
-  for (bool more = true; more;) {
-    int64_t a_off = 0, b_off = 0, c_off = 0;
-    for (int i = 0; i < at.rank(); ++i) {
-      a_off += at[i] * nest_.a.lead[i], b_off += at[i] * nest_.b.lead[i], c_off += at[i] * c.lead[i];
-    }
-    p.a.data = a + a_off * size, p.b.data = b + b_off * size,
-    p.c = static_cast<char*>(product) + c_off * size;
-    gemm::RunPlain(p);
-    more = false;
-    for (int i = at.rank() - 1; i >= 0 && !more; --i) {
-      more = ++at[i] < nest_.lead[i];
-      if (!more) at[i] = 0;
-    }
-  }
-  OPSNN_RETURN_IF_ERROR(scratch.Check("matrix product"));
-  if (!post_) return OkStatus();
-  std::vector<void*> inputs = {product};
-  inputs.insert(inputs.end(), args.inputs, args.inputs + num_inputs_);
-  return post_->Run({inputs.data(), args.outputs, nullptr});
+  ForEachOuter(nest_, [&](const Dims& at) { RunOne(args, a, b, at); });
+  return scratch.Check("matrix product");
 }
 
 }  // namespace

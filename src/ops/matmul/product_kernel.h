@@ -1,5 +1,5 @@
-// The two kernels behind PlanProduct: f32 accumulation (f32, f16, bf16) with the epilogue on chip, and the
-// plain one (f64, s32), whose post program runs as a second pass.
+// The two kernels behind PlanProduct: f32 accumulation (f32, f16, bf16) and the plain one (f64, s32), both
+// with the post program on blocks that are still on chip.
 #ifndef OPSNN_OPS_MATMUL_PRODUCT_KERNEL_H_
 #define OPSNN_OPS_MATMUL_PRODUCT_KERNEL_H_
 
@@ -26,6 +26,10 @@ struct ProductCall {
   const StripWeight* strips = nullptr;  // B is in FRACTAL_NZ
   PostProgram post;
 };
+
+// What an epilogue's argument table holds beside the block.
+inline constexpr size_t kMaxEpilogueArgs = 31;
+Status CheckEpilogueArgs(const char* name, size_t count);
 
 Result<op::KernelPtr> PlanF32Product(const ProductCall& call);
 Result<op::KernelPtr> PlanPlainProduct(const ProductCall& call);

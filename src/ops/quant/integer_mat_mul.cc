@@ -1,5 +1,9 @@
 #include "ops/quant/integer_mat_mul.h"
 
+#include <algorithm>
+#include <array>
+#include <cassert>
+
 #include "base/int_math.h"
 #include "isa/tier.h"
 #include "kernels/gemm/int8.h"
@@ -84,6 +88,15 @@ Dims BatchStrides(const TensorView& v, const Dims& batch) {
   return strides;
 }
 
+// An operand of the program behind the product, or the result: element (lead..., row, col).
+struct Element {
+  bool is_output = false;
+  int index = 0;  // in RunArgs
+  DType dtype = DType::kF32;
+  Dims lead;
+  int64_t row_stride = 0, col_stride = 0;
+};
+
 class IntegerMatMulKernel : public op::Kernel {
  public:
   Status Plan(const op::PlanContext& c, const IntegerOperands& o, const ProductFinish* finish) {
@@ -91,33 +104,46 @@ class IntegerMatMulKernel : public op::Kernel {
     OPSNN_ASSIGN_OR_RETURN(const Shapes s, Resolve("integer product", a.dims, b.dims));
     const TensorView av = AsMatrices(a.View(nullptr), s.a, true, s.batch);
     const TensorView bv = AsMatrices(b.View(nullptr), s.b, false, s.batch);
-    a_ = o.a, b_ = o.b;
+    a_ = {o.a, a.View(nullptr)}, b_ = {o.b, b.View(nullptr)}, y_ = c.outputs[0].View(nullptr);
     a_zero_ = ZeroOperand::Of(c, o.a_zero), b_zero_ = ZeroOperand::Of(c, o.b_zero);
     const int rank = s.batch.rank();
     p_.m = s.a[s.a.rank() - 2], p_.k = s.a.back(), p_.n = s.b.back();
     p_.a = {nullptr, a.dtype, av.strides[rank], av.strides[rank + 1], 0};
     p_.b = {nullptr, b.dtype, bv.strides[rank], bv.strides[rank + 1], 0};
-    p_.c_row_stride = p_.n;
     lead_ = s.batch, a_lead_ = BatchStrides(av, lead_), b_lead_ = BatchStrides(bv, lead_);
+    const bool has_m = a.dims.rank() > 1, has_n = b.dims.rank() > 1;
+    for (size_t i = 0; finish && i < finish->inputs.size(); ++i) {
+      elements_.push_back(ElementOf(c, finish->inputs[i], false, has_m, has_n));
+    }
+    elements_.push_back(ElementOf(c, 0, true, has_m, has_n));
     Merge();
-    size_c_ = RoundUp(
-        static_cast<size_t>(NumElements(s.batch) * s.a[s.a.rank() - 2] * p_.n) * sizeof(int32_t), kAlignment);
     PlanPackedB(c, b);
-    return PlanFinish(c, s.out, finish);
+    return PlanFinish(finish);
   }
 
   Status Run(const op::RunArgs& args) const override {
-    char* w = static_cast<char*>(args.workspace);
-    auto* product = reinterpret_cast<int32_t*>(w);
+    auto* zeros = static_cast<char*>(args.workspace);
     gemm::Int8Params p = p_;
-    p.a_zero = a_zero_.Load(args, reinterpret_cast<int32_t*>(w + size_c_));
-    p.b_zero = b_zero_.Load(args, reinterpret_cast<int32_t*>(w + size_c_ + a_zero_.bytes()));
-    p.c = product;
+    p.a_zero = a_zero_.Load(args, reinterpret_cast<int32_t*>(zeros));
+    p.b_zero = b_zero_.Load(args, reinterpret_cast<int32_t*>(zeros + a_zero_.bytes()));
+    AlignedBuffer a_copy, b_copy;
+    const ByteRange written = Touched(y_, args.outputs[0]);
+    const char *a = a_.Load(args, written, a_copy), *b = b_.Load(args, written, b_copy);
+    if ((!a || !b) && NumElements(y_.dims) > 0 && p_.k > 0) {
+      return Errorf(Code::kRuntime,
+                    "integer product: no memory for a copy of an operand that overlaps the output");
+    }
+    std::array<vector::EpilogueArg, kMostElements> bound;
     const vector::ScratchCheck scratch;
     Dims at = Dims::Filled(lead_.rank() - 1, 0);
-    for (bool more = NumElements(lead_) > 0; more; p.c += p.batch * p.c_batch_stride) {
-      p.a.data = static_cast<const char*>(args.inputs[a_]) + Offset(a_lead_, at);
-      p.b.data = static_cast<const char*>(args.inputs[b_]) + Offset(b_lead_, at);
+    for (bool more = NumElements(lead_) > 0; more;) {
+      p.a.data = a + Offset(a_lead_, at), p.b.data = b + Offset(b_lead_, at);
+      for (size_t i = 0; i < elements_.size(); ++i) bound[i] = Bind(elements_[i], args, at);
+      if (program_) {
+        p.args = {bound.data(), elements_.size()};
+      } else {
+        p.c = static_cast<int32_t*>(bound[0].data);
+      }
       gemm::RunInt8(p);
       more = false;
       for (int i = at.rank() - 1; i >= 0 && !more; --i) {
@@ -125,45 +151,97 @@ class IntegerMatMulKernel : public op::Kernel {
         if (!more) at[i] = 0;
       }
     }
-    OPSNN_RETURN_IF_ERROR(scratch.Check("integer product"));
-    std::vector<void*> in = {product};
-    for (const int i : inputs_) in.push_back(args.inputs[i]);
-    return finish_->Run({in.data(), args.outputs, nullptr});
+    return scratch.Check("integer product");
   }
-  size_t workspace_bytes() const override { return size_c_ + a_zero_.bytes() + b_zero_.bytes(); }
+  size_t workspace_bytes() const override { return a_zero_.bytes() + b_zero_.bytes(); }
   std::string variant() const override {
     return std::string(isa::HasVnni() ? "int8 dot products" : "int8 in 16 bits") +
-           (packed_ ? ", packed" : "");
+           (packed_ ? ", packed" : "") + (program_ ? ", +program" : "");
   }
 
  private:
+  static constexpr size_t kMostElements = 8;
+
+  // An operand of the product: read from a copy where the output shares its memory.
+  struct Source {
+    int input = 0;
+    TensorView view;  // without data
+    const char* Load(const op::RunArgs& args, const ByteRange& written, AlignedBuffer& copy) const {
+      const char* data = static_cast<const char*>(args.inputs[input]);
+      const ByteRange mine = Touched(view, args.inputs[input]);
+      if (mine.end <= written.begin || written.end <= mine.begin) return data;
+      copy = AlignedBuffer(static_cast<size_t>(mine.end - mine.begin));
+      if (!copy) return nullptr;
+      std::copy(mine.begin, mine.end, copy.as<char>());
+      return copy.as<char>() + (data - mine.begin);
+    }
+  };
+
+  static ByteRange Touched(TensorView view, void* data) {
+    view.data = data;
+    return TouchedBytes(view);
+  }
+
   static int64_t Offset(const Dims& strides, const Dims& at) {
     int64_t offset = 0;
     for (int i = 0; i < at.rank(); ++i) offset += at[i] * strides[i];
     return offset;
   }
 
-  // Batch dims that both operands walk alike become one; a batch that shares B, and the zero point of A,
+  static vector::EpilogueArg Bind(const Element& e, const op::RunArgs& args, const Dims& at) {
+    vector::EpilogueArg arg;
+    void* base = e.is_output ? args.outputs[e.index] : args.inputs[e.index];
+    arg.data = static_cast<char*>(base) + Offset(e.lead, at) * static_cast<int64_t>(SizeOf(e.dtype));
+    arg.dtype = e.dtype;
+    arg.batch_stride = e.lead.back();
+    arg.row_stride = e.row_stride, arg.col_stride = e.col_stride;
+    return arg;
+  }
+
+  // The result, or an input that broadcasts to it.
+  static Element ElementOf(const op::PlanContext& c, int index, bool is_output, bool has_m, bool has_n) {
+    const op::TensorDesc& x = is_output ? c.outputs[0] : *c.inputs[static_cast<size_t>(index)];
+    Element e{is_output, index, x.dtype, {}, 0, is_output ? 1 : 0};
+    const Dims& y = c.outputs[0].dims;
+    e.lead = NumElements(x.dims) == 1 && !is_output ? Dims::Filled(y.rank(), 0)
+                                                    : BroadcastTo(x.View(nullptr), y).strides;
+    if (has_n) e.col_stride = e.lead.back(), e.lead.erase(e.lead.rank() - 1);
+    if (has_m) e.row_stride = e.lead.back(), e.lead.erase(e.lead.rank() - 1);
+    return e;
+  }
+
+  bool WalksAlike(int i) const {  // may dims i and i + 1 be one?
+    const auto merges = [&](const Dims& d) { return d[i] == d[i + 1] * lead_[i + 1]; };
+    return merges(a_lead_) && merges(b_lead_) &&
+           std::all_of(elements_.begin(), elements_.end(), [&](const Element& e) { return merges(e.lead); });
+  }
+  bool IsOneMatrix() const {  // is the only batch dim more rows of one product?
+    if (b_lead_[0] != 0 || a_zero_.count > 1 || a_lead_[0] != p_.m * p_.a.row_stride) return false;
+    return std::all_of(elements_.begin(), elements_.end(),
+                       [&](const Element& e) { return e.lead[0] == p_.m * e.row_stride; });
+  }
+
+  // Batch dims that all operands walk alike become one; a batch that shares B, and the zero point of A,
   // becomes rows. What is left of them is one call each, the last dim its batch.
   void Merge() {
+    std::vector<Dims*> all = {&lead_, &a_lead_, &b_lead_};
+    for (Element& e : elements_) all.push_back(&e.lead);
     for (int i = lead_.rank() - 2; i >= 0; --i) {
-      if (a_lead_[i] != a_lead_[i + 1] * lead_[i + 1] || b_lead_[i] != b_lead_[i + 1] * lead_[i + 1])
-        continue;
+      if (!WalksAlike(i)) continue;
       lead_[i + 1] *= lead_[i];
-      for (Dims* d : {&lead_, &a_lead_, &b_lead_}) d->erase(i);
+      for (Dims* d : all) d->erase(i);
     }
     if (lead_.rank() == 0) {
-      for (Dims* d : {&lead_, &a_lead_, &b_lead_}) d->push_back(0);
+      for (Dims* d : all) d->push_back(0);
       lead_[0] = 1;
     }
     const int last = lead_.rank() - 1;
-    if (last == 0 && b_lead_[0] == 0 && a_zero_.count <= 1 && a_lead_[0] == p_.m * p_.a.row_stride) {
+    if (last == 0 && IsOneMatrix()) {
       p_.m *= lead_[0];
       lead_[0] = 1;
     }
     p_.batch = lead_[last];
     p_.a.batch_stride = a_lead_[last], p_.b.batch_stride = b_lead_[last];
-    p_.c_batch_stride = p_.m * p_.n;
   }
 
   void PlanPackedB(const op::PlanContext& c, const op::TensorDesc& b) {
@@ -183,34 +261,34 @@ class IntegerMatMulKernel : public op::Kernel {
     p_.packed_b = packed_.get();
   }
 
-  Status PlanFinish(const op::PlanContext& c, const Dims& out, const ProductFinish* finish) {
-    const TensorView product = TensorView::Contiguous(nullptr, DType::kS32, out);
-    const TensorView y = c.outputs[0].View(nullptr);
-    if (finish == nullptr) {
-      ProgramBuilder copy;
-      copy.Output(copy.Unary(StageOp::kCopy, copy.Input(ComputeType::kS32)));
-      OPSNN_ASSIGN_OR_RETURN(finish_, op::MakeProgramKernel(std::move(copy).Build(), y.dims, {{0, product}},
-                                                            {{0, y}}, 0, "copy"));
+  Status PlanFinish(const ProductFinish* finish) {
+    const Element& e = elements_.back();
+    if (!finish && e.col_stride == 1) {
+      p_.c_row_stride = e.row_stride, p_.c_batch_stride = e.lead.back();
       return OkStatus();
     }
-    std::vector<op::KernelOperand> inputs = {{0, product}};
-    for (const int i : finish->inputs) {
-      inputs_.push_back(i);
-      inputs.push_back({static_cast<int>(inputs_.size()), c.inputs[static_cast<size_t>(i)]->View(nullptr)});
+    Program program;
+    if (finish) {
+      program = finish->program;
+    } else {  // another column stride: the store of a program does that
+      ProgramBuilder copy;
+      copy.Output(copy.Unary(StageOp::kCopy, copy.Input(ComputeType::kS32)));
+      program = std::move(copy).Build();
     }
-    OPSNN_ASSIGN_OR_RETURN(finish_, op::MakeProgramKernel(finish->program, y.dims, std::move(inputs),
-                                                          {{0, y}}, 0, "requantise"));
+    assert(elements_.size() <= kMostElements);
+    OPSNN_ASSIGN_OR_RETURN(program_, vector::Compile(program));
+    p_.program = program_.get();
     return OkStatus();
   }
 
-  op::KernelPtr finish_;
-  std::vector<int> inputs_;
-  int a_ = 0, b_ = 0;
+  std::shared_ptr<const vector::CompiledProgram> program_;  // null: the product is stored as it is
+  std::vector<Element> elements_;                           // inputs of the program, then the result
+  Source a_, b_;
+  TensorView y_;  // without data
   ZeroOperand a_zero_, b_zero_;
   gemm::Int8Params p_;           // without pointers
   Dims lead_, a_lead_, b_lead_;  // batch dims and strides after merging; at least one
   std::shared_ptr<const gemm::PackedInt8B> packed_;
-  size_t size_c_ = 0;
 };
 
 }  // namespace

@@ -157,6 +157,50 @@ TEST(QLinearMatMul, RandomShapes) {
   }
 }
 
+// Blocks are requantised while they are in cache: with batches, shared operands, views, and a result that
+// takes the place of an operand.
+TEST(QLinearMatMul, BatchesViewsAndInPlace) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(200)) {
+    const int in_place = rng.Chance(0.3) ? (rng.Chance(0.5) ? 0 : 3) : -1;
+    const int64_t m = rng.Int(1, 40), k = rng.Int(1, 40), n = in_place >= 0 ? k : rng.Int(1, 90);
+    const int64_t rows = in_place == 3 ? k : m, batch = rng.Int(1, 3);
+    const bool share = in_place != 3 && rng.Chance(0.5);
+    const DType t = Byte(rng), ty = in_place >= 0 ? t : Byte(rng);
+    const GuardedTensor a = Bytes(rng, t, {batch, rows, k}),
+                        b = Bytes(rng, t, share ? Dims{k, n} : Dims{batch, k, n});
+    const GuardedTensor za = Bytes(rng, t, {}), zb = Bytes(rng, t, {}), zy = Bytes(rng, ty, {1});
+    GuardedTensor sa(DType::kF32, {1}), sb(DType::kF32, {}), sy(DType::kF32, {1});
+    sa.FillRandom(rng, 0.01, 0.1), sb.FillRandom(rng, 0.01, 0.1), sy.FillRandom(rng, 0.5, 2);
+    const std::vector<double> x = a.Get(), y = b.Get();
+    OpTester op("QLinearMatMul");
+    op.In(a).In(sa).In(za).In(b).In(sb).In(zb).In(sy).In(zy);
+    if (in_place >= 0) {
+      op.InPlace(in_place);
+    } else if (rng.Chance(0.4)) {
+      op.StridedOutputs(rng);
+    }
+    ASSERT_TRUE(op.Run().ok()) << op.status().message();
+    const double scale = sa.Get()[0] * sb.Get()[0] / sy.Get()[0], lo = ty == DType::kU8 ? 0 : -128;
+    std::vector<double> want;
+    for (int64_t i = 0; i < batch; ++i)
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < n; ++c) {
+          double sum = 0;
+          for (int64_t l = 0; l < k; ++l)
+            sum += (x[static_cast<size_t>((i * rows + r) * k + l)] - za.Get()[0]) *
+                   (y[static_cast<size_t>(((share ? 0 : i) * k + l) * n + c)] - zb.Get()[0]);
+          want.push_back(std::clamp(std::nearbyint(sum * scale) + zy.Get()[0], lo, lo + 255));
+        }
+    ASSERT_EQ((in_place < 0    ? op.Out()
+               : in_place == 0 ? a
+                               : b)
+                  .Get(),
+              want)
+        << in_place << " " << op.variant();
+  }
+}
+
 TEST(ConvInteger, RandomShapes) {
   Rng rng;
   for (auto _ : testing::FuzzFor(250)) {
