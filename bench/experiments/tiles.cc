@@ -117,7 +117,8 @@ void RunNaive() {
 void RunPrefetch() {
   constexpr int64_t kRows = 65536, kCols = 768;
   const size_t bytes = static_cast<size_t>(kRows * kCols) * sizeof(float);
-  AlignedBuffer x(bytes), y(bytes), scratch(3 * kCols * sizeof(float));
+  AlignedBuffer x(bytes), y(bytes),
+      scratch(static_cast<size_t>(vector::RowScratchValues(kCols)) * sizeof(float));
   for (int64_t i = 0; i < kRows * kCols; ++i) x.as<float>()[i] = static_cast<float>(i % 97 - 48);
   vector::RowArgs args;
   args.kind = vector::RecogniseRowTemplate(vector::LayerNormProgram({}));

@@ -92,8 +92,7 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
   // Rows that lie in columns are worked on by the cache line.
   constexpr int64_t kLineRows = 16;
   const int64_t group = LiesInColumns(x) || LiesInColumns(y) ? std::min(kLineRows, rows) : 1;
-  float* scratch =
-      RowScratch(static_cast<size_t>(cols * (2 * group + 2) + kScratchRows * ScratchStride(cols) + 64));
+  float* scratch = RowScratch(static_cast<size_t>(cols * (2 * group + 2) + RowScratchValues(cols) + 64));
   if (scratch == nullptr) {
     NoteScratchFailure();
     return true;
@@ -117,7 +116,7 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
     if (a.type != DType::kF32 || !RunShortRowTemplate(a)) RunRowTemplate(a);
     return true;
   }
-  float *x_rows = a.scratch + kScratchRows * ScratchStride(cols), *y_rows = x_rows + group * cols;
+  float *x_rows = a.scratch + RowScratchValues(cols), *y_rows = x_rows + group * cols;
   for (int64_t r = 0; r < rows; r += group) {
     a.rows = std::min(group, rows - r);
     a.x = x_rows, a.x_stride = cols;

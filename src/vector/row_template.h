@@ -13,6 +13,7 @@ inline int64_t ScratchStride(int64_t cols) {
   return (cols + kPage - 1) / kPage * kPage + kSkew;
 }
 inline constexpr int64_t kScratchRows = 5;
+inline int64_t RowScratchValues(int64_t cols) { return kScratchRows * ScratchStride(cols); }
 
 struct RowArgs {
   RowTemplate kind;
@@ -25,7 +26,7 @@ struct RowArgs {
   const float* gamma = nullptr;  // cols values each, or null
   const float* beta = nullptr;
   bool finite_weights = false;  // gamma and beta hold neither NaN nor infinities
-  float* scratch = nullptr;     // kScratchRows of ScratchStride(cols) values
+  float* scratch = nullptr;     // RowScratchValues(cols)
   float* mean = nullptr;        // one per row each, or null
   float* rstd = nullptr;
   int64_t mean_stride = 0, rstd_stride = 0;

@@ -57,20 +57,25 @@ class GatedQuants : public ApiTest {
           << "row " << r << ", column " << c << ": " << got[i] << " for " << want;
     }
   }
-  // Each row by its largest magnitude; a step of 127 / it, or of it / 127.
+  // Each row by its largest magnitude; a step of 127 / it, or of it / 127. `terms` bounds what is added up to
+  // a value: where terms cancel, their errors stay. Rows of zeros have a step of 0 or infinity, and results
+  // of 0.
   static void ExpectDynamic(ApiTensor& y, ApiTensor& step, int64_t rows, int64_t h, const At& value,
-                            bool inverse) {
-    std::vector<double> most(static_cast<size_t>(rows)), want, near;
+                            const At& terms, bool inverse) {
+    std::vector<double> most(static_cast<size_t>(rows)), error(most.size()), want, near;
     for (int64_t r = 0; r < rows; ++r) {
-      double& m = most[static_cast<size_t>(r)];
-      for (int64_t c = 0; c < h; ++c) m = std::max(m, std::abs(value(r, c)));
+      double &m = most[static_cast<size_t>(r)], &e = error[static_cast<size_t>(r)];
+      for (int64_t c = 0; c < h; ++c) m = std::max(m, std::abs(value(r, c))), e = std::max(e, terms(r, c));
+      e = m > 0 ? std::max(1.0, e / m) : 1;  // relative to m, in units of what an operation loses
       want.push_back(inverse ? 127 / m : m / 127);
-      near.push_back(kOperations * kUlp * want.back());
+      near.push_back(kOperations * kUlp * e * m / 127);
+      if (inverse) near.back() = kOperations * kUlp * e * want.back();
     }
     EXPECT_EQ(Compare(step.Get(), want, near), "");
+    const auto of = [](const std::vector<double>& v, int64_t r) { return v[static_cast<size_t>(r)]; };
     ExpectRounded(
-        y, h, [&](int64_t r, int64_t c) { return value(r, c) * 127 / most[static_cast<size_t>(r)]; },
-        [](int64_t, int64_t) { return 127; });
+        y, h, [&](int64_t r, int64_t c) { return of(most, r) > 0 ? value(r, c) * 127 / of(most, r) : 0; },
+        [&](int64_t r, int64_t) { return 127 * 2 * of(error, r); });
   }
 
   Rng rng_;
@@ -110,7 +115,8 @@ TEST_F(GatedQuants, Swiglu) {
           y, h, [&](int64_t r, int64_t c) { return value(r, c) + of(plus, r, c); },
           [&](int64_t r, int64_t c) { return std::abs(value(r, c)) + 9; });
     } else {
-      ExpectDynamic(y, step, rows, h, value, true);
+      ExpectDynamic(
+          y, step, rows, h, value, [&](int64_t r, int64_t c) { return std::abs(value(r, c)); }, true);
     }
     ExpectGuards({&x, &smooth, &offset, &y, &step});
   }
@@ -158,6 +164,12 @@ TEST_F(GatedQuants, DequantisedSwiglu) {
       v *= ws[at] * (tokens ? ts[static_cast<size_t>(r)] : 1);
       return biased && bt != DType::kS32 ? v + bs[at] : v;
     };
+    // What cancels in an input: the product and the bias.
+    const At added = [&](int64_t r, int64_t c) {
+      const auto at = static_cast<size_t>(g.Of(r) * 2 * h + c);
+      return std::abs(input(r, c)) +
+             (biased ? 2 * std::abs(bs[at]) * (bt == DType::kS32 ? ws[at] * 2 : 1) : 0);
+    };
     const auto table = [&](const std::vector<double>& v, int64_t r, int64_t c) {
       return v[static_cast<size_t>(fixed ? g.Of(r) : g.Of(r) * h + c)];
     };
@@ -176,7 +188,13 @@ TEST_F(GatedQuants, DequantisedSwiglu) {
           [&](int64_t r, int64_t c) { return std::abs(act(r, c)) * 4 + 40; });
     } else {
       ExpectDynamic(
-          y, step, rows, h, [&](int64_t r, int64_t c) { return act(r, c) * table(fs, r, c); }, false);
+          y, step, rows, h, [&](int64_t r, int64_t c) { return act(r, c) * table(fs, r, c); },
+          [&](int64_t r, int64_t c) {
+            const int64_t first = unit == 1 ? 2 * c : c, other = unit == 1 ? 2 * c + 1 : h + c;
+            return (added(r, first) * added(r, other) + (unit ? added(r, left ? first : other) : 0)) *
+                   table(fs, r, c);
+          },
+          false);
     }
     ExpectGuards({&weight, &bias, &token, &by, &plus, &sizes, &y, &step});
   }
@@ -220,6 +238,9 @@ TEST_F(GatedQuants, DequantisedSitu) {
       return beta * std::tanh(gate / beta) * Sigmoid(gate) * up;
     };
     const auto factor = [&](int64_t c) { return fs[static_cast<size_t>(c)]; };
+    const At added = [&](int64_t r, int64_t c) {  // what cancels in an input: the product and the bias
+      return std::abs(input(r, c)) + (biased ? 2 * std::abs(bs[static_cast<size_t>(c)]) : 0);
+    };
     if (fixed) {
       ExpectRounded(
           y, h, [&](int64_t r, int64_t c) { return act(r, c) / factor(c) + 3; },
@@ -227,6 +248,7 @@ TEST_F(GatedQuants, DequantisedSitu) {
     } else {
       ExpectDynamic(
           y, step, rows, h, [&](int64_t r, int64_t c) { return act(r, c) * (smooth ? factor(c) : 1); },
+          [&](int64_t r, int64_t c) { return added(r, c) * added(r, h + c) * (smooth ? factor(c) : 1); },
           false);
     }
     ExpectGuards({&weight, &bias, &token, &by, &y, &step});
