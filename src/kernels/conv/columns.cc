@@ -56,6 +56,10 @@ void MakeColumns(const ConvShape& s, const float* x, float* columns) {
   });
 }
 
+int64_t BlockedFloats(int64_t n, int64_t channels, int64_t plane) {
+  return n * RoundUp(channels, int64_t{kC0}) * plane;
+}
+
 }  // namespace
 
 const char* ColumnsRefusal(const ConvShape& s) {
@@ -64,9 +68,7 @@ const char* ColumnsRefusal(const ConvShape& s) {
   return s.x_dtype == DType::kF32 ? nullptr : "input of a half type";
 }
 
-int64_t ColumnFloats(const ConvShape& s) {
-  return s.n * RoundUp(s.c * s.taps(), int64_t{kC0}) * s.out_plane();
-}
+int64_t ColumnFloats(const ConvShape& s) { return BlockedFloats(s.n, s.c * s.taps(), s.out_plane()); }
 
 void LayOutColumns(ConvPlan* p) {
   constexpr size_t kAlign = 128;
@@ -75,7 +77,14 @@ void LayOutColumns(ConvPlan* p) {
   ConvShape plain = p->shape;
   plain.im2col = false, plain.winograd = 0;
   const auto direct = std::make_shared<ConvPlan>(PlanConv(plain));
-  if (direct->finite_offset >= 0) {  // some output meets padding
+  if (direct->finite_offset >= 0) {               // some output meets padding
+    if (direct->y_offset != product->y_offset) {  // tails know one place of y: the blocked x moves behind it
+      const int64_t y_end = product->y_offset + BlockedFloats(plain.n, plain.oc, plain.out_plane());
+      direct->x_offset = RoundUp(y_end, static_cast<int64_t>(kAlign / sizeof(float)));
+      direct->y_offset = product->y_offset;
+      const int64_t end = direct->x_offset + BlockedFloats(plain.n, plain.c, plain.plane());
+      direct->workspace_bytes = static_cast<size_t>(end) * sizeof(float);
+    }
     p->finite_offset = std::max(p->packed_floats, direct->packed_floats);
     p->packed_floats = p->finite_offset + 1;
     p->direct = direct;

@@ -175,6 +175,35 @@ TEST(Conv, FusedTail) {
   }
 }
 
+// Columns step aside for weights that are not finite: what follows then works on the other form's result.
+TEST(Conv, TailOfColumnsWithInfiniteWeights) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(100)) {
+    const Dims x_dims{rng.Int(1, 2), rng.Int(1, 40), rng.Int(3, 9), rng.Int(3, 20)},
+        w_dims{rng.Int(1, 40), x_dims[1], 3, 3}, y_dims{x_dims[0], w_dims[0], x_dims[2], x_dims[3]};
+    TestImage x(rng, DType::kF32, x_dims, Layout{});
+    GuardedTensor w(DType::kF32, w_dims), factor(DType::kF32, {y_dims[1], 1, 1});
+    w.FillRandom(rng), factor.FillRandom(rng);
+    if (rng.Chance(0.8)) static_cast<float*>(w.view().data)[rng.Int(0, NumElements(w_dims) - 1)] = INFINITY;
+    std::vector<double> y[2];
+    for (const int64_t im2col : {0, 1}) {
+      ProgramBuilder b;
+      const SlotId block = b.Input(), scale = b.Input();
+      b.Output(b.Binary(StageOp::kMul, b.Unary(StageOp::kRelu, block), scale));
+      OpTester t("Conv");
+      t.Attr("pads", std::vector<int64_t>{1, 1, 1, 1}).Attr("im2col", im2col).In(x.stored, x_dims, Layout{});
+      t.In(w).Tail({std::move(b).Build()}).In(factor);
+      ASSERT_TRUE(t.Run().ok()) << t.status().message();
+      y[im2col] = t.Out().Get();
+    }
+    for (size_t i = 0; i < y[0].size(); ++i) {
+      const double a = y[0][i], c = y[1][i];
+      ASSERT_TRUE(a == c || (std::isnan(a) && std::isnan(c)) || std::fabs(a - c) < 1e-4 * (1 + std::fabs(a)))
+          << a << " and by columns " << c << " at " << i << " of " << ToString(y_dims);
+    }
+  }
+}
+
 // hard_swish(conv) * constant + constant needs no pass over the stored result.
 TEST(Conv, ConstantAffineTail) {
   Rng rng;
