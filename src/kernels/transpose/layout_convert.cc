@@ -207,7 +207,7 @@ void ConvertLayout(const LayoutConvertParams& p) {
   if (pixelwise) {
     share = kPixels;
   } else if (total >= 2 * kTaskBytes && ThreadsAvailable() > 1 && pixels * bytes_per_pixel > 2 * kTaskBytes) {
-    share = (kTaskBytes / bytes_per_pixel + kPixels - 1) / kPixels * kPixels;
+    share = std::max(kPixels, (kTaskBytes / bytes_per_pixel + kPixels - 1) / kPixels * kPixels);
   }
   const int64_t shares = (pixels + share - 1) / share;
   const PieceCopier copier(src, dst, total / 2 >= vector::StreamingThreshold());

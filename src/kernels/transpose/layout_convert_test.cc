@@ -111,7 +111,8 @@ TEST(LayoutConvertTest, EveryPairOfTypes) {
 TEST(LayoutConvertTest, LargeImagesInTasks) {
   testing::Rng rng;
   SetNumThreads(3);
-  for (const Dims& dims : {Dims{1, 20, 200, 310}, Dims{3, 40, 61, 67}, Dims{1, 3, 300, 400}}) {
+  for (const Dims& dims :
+       {Dims{1, 20, 200, 310}, Dims{3, 40, 61, 67}, Dims{1, 3, 300, 400}, Dims{1, 40000, 2, 3}}) {
     for (const Layout& a : {kNchw, kNhwc, Blocked(16)}) {
       for (const Layout& b : {kNchw, kNhwc, Blocked(16)}) {
         Check(rng, dims, DType::kF32, a, DType::kF32, b);
