@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/call.h"
+#include "graph/control.h"
 #include "graph/ir/known_ops.h"
 #include "tensor/limits.h"
 
@@ -14,14 +15,18 @@ bool ReadsShapeOnly(const op::OpDef& op) { return &op == Known().Shape || &op ==
 
 bool Computable(const Graph& g, const Node& n, const InferOptions& o) {
   size_t in_bytes = 0;
-  for (ValueId v : n.inputs) {
-    if (v == kNoValue) continue;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const ValueId v = n.inputs[i];
+    const auto at = n.inputs.begin() + static_cast<ptrdiff_t>(i);
+    if (v == kNoValue || std::find(n.inputs.begin(), at, v) != at) continue;
     const op::TensorDesc& d = g.values[v].desc;
     if (ReadsShapeOnly(*n.op) && d.known_rank && IsKnown(d.dims)) continue;
     if (!d.constant) return false;
     in_bytes += d.constant->bytes();
   }
-  const size_t limit = std::max(o.max_fold_bytes, 4 * in_bytes);
+  constexpr size_t kGrown = size_t{1}
+                            << 30;  // results beyond that are no larger than what they are made from
+  const size_t limit = std::max({o.max_fold_bytes, std::min(4 * in_bytes, kGrown), in_bytes});
   for (ValueId v : n.outputs) {
     if (v == kNoValue) continue;
     const op::TensorDesc& d = g.values[v].desc;
@@ -55,17 +60,29 @@ Status CheckConcrete(const Graph& g, const Node& n) {
   return OkStatus();
 }
 
-}  // namespace
+// Does a node read one of those?
+bool ReadsFrom(const Graph& g, const Node& n, const std::vector<bool>& marked) {
+  return std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
+    return v != kNoValue && g.values[v].producer >= 0 && marked[static_cast<size_t>(g.values[v].producer)];
+  });
+}
 
-Result<int> InferGraph(Graph& g, const InferOptions& o) {
+// `decided`: there are nodes that hold graphs and wait for one to take their place; what reads them waits
+// too.
+Result<int> InferOnce(Graph& g, const InferOptions& o, bool* decided) {
   int folded = 0;
   if (o.open) o.open->assign(g.nodes.size(), false);
+  std::vector<bool> waiting;
+  if (std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) { return !n.dead && BodiesOf(n); }))
+    waiting.assign(g.nodes.size(), false);
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     Node& n = g.nodes[i];
     if (n.dead || n.tail) continue;
-    if (o.open && std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
-          return v != kNoValue && g.values[v].producer >= 0 && (*o.open)[g.values[v].producer];
-        })) {
+    if (!waiting.empty() && (IsDecided(g, n) || ReadsFrom(g, n, waiting))) {
+      waiting[i] = *decided = true;
+      continue;
+    }
+    if (o.open && ReadsFrom(g, n, *o.open)) {
       (*o.open)[i] = true;
       continue;
     }
@@ -99,6 +116,18 @@ Result<int> InferGraph(Graph& g, const InferOptions& o) {
     ++folded;
   }
   return folded;
+}
+
+}  // namespace
+
+Result<int> InferGraph(Graph& g, const InferOptions& o) {
+  for (int folded = 0;;) {
+    bool decided = false;
+    OPSNN_ASSIGN_OR_RETURN(const int more, InferOnce(g, o, &decided));
+    folded += more;
+    if (!decided) return folded;
+    OPSNN_RETURN_IF_ERROR(InlineDecided(g));
+  }
 }
 
 }  // namespace opsnn::graph

@@ -14,7 +14,8 @@ struct InferOptions {
   bool fold = true;
   // Every dim must come out known, and a failing node is an error; else such nodes are passed over.
   bool concrete = true;
-  // A folded result may be no larger than this, or than four times the node's inputs.
+  // A folded result may be no larger than this, or than four times the node's inputs, beyond 1 GiB
+  // than those.
   size_t max_fold_bytes = size_t{1} << 20;
   // By node: set where sizes depend on values that are not known, which is then no error.
   std::vector<bool>* open = nullptr;

@@ -11,13 +11,14 @@ struct Sizing {
   const char* op;
   uint32_t operands;
 };
-constexpr Sizing kSizings[] = {
-    {"NonZero", 1}, {"Unique", 1}, {"Compress", 0b10}, {"NonMaxSuppression", ~uint32_t{0}}};
+constexpr Sizing kSizings[] = {{"NonZero", 1},     {"Unique", 1},
+                               {"Compress", 0b10}, {"NonMaxSuppression", ~uint32_t{0}},
+                               {"If", 1},          {"Loop", 0b11}};
 
 // Does the size of the node's result depend on operand i, as far as one can tell?
 bool Decides(const Graph& g, const Node& n, size_t i) {
   for (const Sizing& s : kSizings)
-    if (n.op->name == s.op) return s.operands >> i & 1;
+    if (n.op->name == s.op) return i < 32 && (s.operands >> i & 1);
   const op::TensorDesc& d = g.values[n.inputs[i]].desc;
   return d.known_rank && IsKnown(d.dims) && IsSmall(d.dtype, d.dims);
 }

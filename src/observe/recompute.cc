@@ -23,6 +23,22 @@ void AddStore(Bounded* b) {
   }
 }
 
+Result<int> InferFed(Graph& g, const graph::Feeds& feeds) {
+  constexpr int64_t kSmall = 64;  // inputs that may be shapes or axes
+  for (ValueId v : g.inputs) {
+    const auto feed = feeds.find(g.values[v].name);
+    if (feed == feeds.end()) continue;
+    op::TensorDesc& d = g.values[v].desc;
+    d.dims = feed->second->dims();
+    d.known_rank = true;
+    if (d.dims.rank() <= 1 && feed->second->size() <= kSmall) d.constant = feed->second;
+  }
+  graph::InferOptions options;
+  options.fold = false;
+  options.concrete = false;
+  return graph::InferGraph(g, options);
+}
+
 }  // namespace
 
 Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds) {
@@ -42,20 +58,8 @@ Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds) {
 }
 
 Descs InferDescs(const Graph& imported, const graph::Feeds& feeds, const Form& form) {
-  constexpr int64_t kSmall = 64;  // inputs that may be shapes or axes
   Graph g = imported;
-  for (ValueId v : g.inputs) {
-    const auto feed = feeds.find(g.values[v].name);
-    if (feed == feeds.end()) continue;
-    op::TensorDesc& d = g.values[v].desc;
-    d.dims = feed->second->dims();
-    d.known_rank = true;
-    if (d.dims.rank() <= 1 && feed->second->size() <= kSmall) d.constant = feed->second;
-  }
-  graph::InferOptions options;
-  options.fold = false;
-  options.concrete = false;
-  const auto inferred = graph::InferGraph(g, options);
+  const auto inferred = InferFed(g, feeds);
   Descs descs;
   for (const auto& p : form.prepared)
     for (const graph::Value& v : p->graph().values)
@@ -64,6 +68,18 @@ Descs InferDescs(const Graph& imported, const graph::Feeds& feeds, const Form& f
     if (inferred.ok() && v.desc.known_rank && IsKnown(v.desc.dims)) descs[v.name] = v.desc;
   }
   return descs;
+}
+
+Result<Graph> WithChosenBodies(const Graph& imported, const graph::Feeds& feeds) {
+  for (const Graph::Default& d : imported.defaults)
+    if (feeds.count(d.as_input.name)) return imported;  // the session is another then
+  Graph g = imported;
+  OPSNN_RETURN_IF_ERROR(InferFed(g, feeds).status());
+  for (graph::Value& v : g.values)
+    if (v.producer >= 0) v.desc.constant = nullptr;
+  for (size_t i = 0; i < g.inputs.size(); ++i) g.values[g.inputs[i]] = imported.values[imported.inputs[i]];
+  for (size_t i = 0; i < g.nodes.size(); ++i) g.nodes[i].origins = {static_cast<NodeId>(i)};
+  return g;
 }
 
 Recomputer::Recomputer(const Graph& imported, const Captured& captured, const Descs& descs, bool rewritten)

@@ -32,6 +32,10 @@ Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds);
 // none.
 Descs InferDescs(const graph::Graph& imported, const graph::Feeds& feeds, const Form& form);
 
+// The imported graph with what these feeds make run in the place of control flow, as far as that can be told
+// before a run. Its nodes are its own origins.
+Result<graph::Graph> WithChosenBodies(const graph::Graph& imported, const graph::Feeds& feeds);
+
 // Recomputes nodes of the imported graph from the values that a run really read.
 class Recomputer {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/control.h"
 #include "observe/bisect.h"
 #include "observe/check.h"
 #include "observe/difference.h"
@@ -136,7 +137,13 @@ class Verifier {
 
 Result<VerifyReport> Verify(graph::Session& fused, graph::Session& unfused, const graph::Feeds& feeds,
                             const VerifyProgress& progress) {
-  return Verifier(fused, unfused, feeds, progress).Run();
+  const std::vector<graph::Node>& nodes = fused.imported().nodes;
+  if (std::none_of(nodes.begin(), nodes.end(), [](const graph::Node& n) { return graph::BodiesOf(n); }))
+    return Verifier(fused, unfused, feeds, progress).Run();
+  OPSNN_ASSIGN_OR_RETURN(const graph::Graph g, WithChosenBodies(fused.imported(), feeds));
+  OPSNN_ASSIGN_OR_RETURN(const auto chosen, graph::Session::Create(g, fused.options()));
+  OPSNN_ASSIGN_OR_RETURN(const auto chosen_unfused, graph::Session::Create(g, unfused.options()));
+  return Verifier(*chosen, *chosen_unfused, feeds, progress).Run();
 }
 
 }  // namespace opsnn::observe

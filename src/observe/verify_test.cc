@@ -2,6 +2,7 @@
 // first node that it makes wrong and the pass.
 #include "observe/verify.h"
 
+#include "graph/control.h"
 #include "graph/graph_tester.h"
 #include "graph/infer.h"
 #include "observe/check.h"
@@ -91,6 +92,28 @@ TEST(Verify, PassesOnWhatIsRight) {
         EXPECT_LE(r.worst.share, 1);
       }
     }
+  }
+}
+
+// What runs inside of an If is checked like the model around it, for the condition that is fed.
+TEST(Verify, SeesTheBranchThatRuns) {
+  GraphMaker m, then, other;
+  const ValueId x = m.In("x", {4, 6}), cond = m.In("c", {}, DType::kBool);
+  const op::AttrValue floats = std::vector<int64_t>{static_cast<int64_t>(DType::kF32)};
+  m.Out(m.Op("Relu", {m.Op("If", {cond, x, x}, {{"dtypes", floats}})}));
+  then.Out(then.Op("Tanh", {then.Op("MatMul", {then.In("x", {4, 6}), then.Random({6, 5})})}));
+  other.Out(other.Op("Neg", {other.In("x", {4, 6})}));
+  Graph g = m.graph();
+  for (Node& n : g.nodes)
+    if (n.op->name == "If") graph::SetBodies(n, {then.graph(), other.graph()});
+  for (const bool taken : {true, false}) {
+    auto c = std::make_shared<HostTensor>(DType::kBool, Dims{});
+    WriteElement(c->data(), DType::kBool, taken);
+    const VerifyReport r = Check(g, {{"x", m.RandomTensor({4, 6}, -1, 1)}, {"c", c}}, NumericsPolicy::kExcess,
+                                 FusionMode::kAuto);
+    EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+    EXPECT_EQ(r.unchecked, 0);
+    EXPECT_GE(r.nodes, taken ? 4 : 3);
   }
 }
 

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
 #include "base/caught.h"
+#include "graph/control.h"
 #include "graph/declared.h"
 #include "onnx/mapped_file.h"
 #include "onnx/model.h"
@@ -42,16 +44,28 @@ class Importer {
  public:
   explicit Importer(Model model) : model_(std::move(model)), builder_(&graph_) {}
 
+  // Of a graph inside a node of `outer`, whose values it may read.
+  Importer(Model model, Importer* outer)
+      : model_(std::move(model)), builder_(&graph_), outer_(outer), opset_(outer->opset_) {}
+
+  // What the model reads from around it becomes inputs of the graph, behind its own; `captured` says which.
+  Result<graph::Graph> Body(std::vector<graph::ValueId>* captured) {
+    OPSNN_RETURN_IF_ERROR(AddBorder());
+    OPSNN_RETURN_IF_ERROR(AddNodes());
+    for (const ValueInfo& o : model_.outputs) {
+      OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, Lookup(o.name));
+      graph_.outputs.push_back(v);
+    }
+    OPSNN_RETURN_IF_ERROR(graph_.Sort());
+    *captured = std::move(captured_);
+    return std::move(graph_);
+  }
+
   Result<graph::Graph> Run() {
     graph_.name = model_.graph_name;
     OPSNN_RETURN_IF_ERROR(FindVersions());
     OPSNN_RETURN_IF_ERROR(AddBorder());
-    for (size_t i = 0; i < model_.nodes.size(); ++i) {
-      NodeDef& n = model_.nodes[i];
-      if (n.name.empty()) n.name = StrFormat("%s_%zu", n.op_type.c_str(), i);
-      const Status s = AddNode(n);
-      if (!s.ok()) return s.WithContext("node \"" + n.name + "\" (" + n.op_type + ")");
-    }
+    OPSNN_RETURN_IF_ERROR(AddNodes());
     if (model_.outputs.empty()) return InvalidArgument("the graph has no outputs.");
     for (const ValueInfo& o : model_.outputs) {
       if (!builder_.Has(o.name))
@@ -71,6 +85,127 @@ class Importer {
   }
 
  private:
+  Status AddNodes() {
+    for (size_t i = 0; i < model_.nodes.size(); ++i) {
+      NodeDef& n = model_.nodes[i];
+      if (n.name.empty()) n.name = StrFormat("%s_%zu", n.op_type.c_str(), i);
+      const Status s = AddNode(n);
+      if (!s.ok()) return s.WithContext("node \"" + n.name + "\" (" + n.op_type + ")");
+    }
+    return OkStatus();
+  }
+
+  Result<graph::ValueId> Lookup(const std::string& name) {
+    if (builder_.Has(name) || !outer_) return builder_.Find(name);
+    OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, outer_->Lookup(name));
+    const graph::Graph& around = outer_->graph_;
+    const bool may_be_fed = std::any_of(around.defaults.begin(), around.defaults.end(),
+                                        [v](const graph::Graph::Default& d) { return d.value == v; });
+    graph::ValueId here;
+    if (around.values[v].desc.constant && !may_be_fed) {
+      here = graph_.AddConstant(name, around.values[v].desc.constant);
+    } else {
+      graph::Value mine;
+      mine.name = name;
+      mine.desc = around.values[v].desc;
+      mine.desc.constant = nullptr;
+      here = graph_.AddValue(std::move(mine));
+      graph_.inputs.push_back(here);
+      captured_.push_back(v);
+    }
+    OPSNN_RETURN_IF_ERROR(builder_.Define(name, here));
+    return here;
+  }
+
+  static constexpr size_t kLoopOperands = 2;  // M and cond; of the body: the number of the pass and cond
+
+  // If and Loop: the graphs inside, and what they read as operands behind the node's own.
+  Status AddControl(NodeDef& n, Call c) {
+    const bool loop = c.op_type == "Loop";
+    OPSNN_RETURN_IF_ERROR(CheckOwnOperands(loop, c));
+    const size_t states = loop ? c.inputs.size() - kLoopOperands : 0;
+    std::vector<graph::Graph> bodies;
+    for (const char* name :
+         loop ? std::vector<const char*>{"body"} : std::vector<const char*>{"then_branch", "else_branch"}) {
+      const auto it =
+          std::find_if(n.graphs.begin(), n.graphs.end(), [name](const auto& g) { return g.first == name; });
+      if (it == n.graphs.end()) return InvalidArgument("attribute \"%s\" is missing; it is a graph.", name);
+      Result<graph::Graph> body = ReadBody(std::move(*it->second), loop, states, &c);
+      if (!body.ok()) return body.status().WithContext(std::string("graph \"") + name + "\"");
+      bodies.push_back(std::move(*body));
+    }
+    std::vector<int64_t> dtypes;
+    for (size_t i = 0; i < c.outputs.size(); ++i) {
+      const auto type = [&](const graph::Graph& g) { return g.values[g.outputs[i + loop]].desc.dtype; };
+      dtypes.push_back(static_cast<int64_t>(type(bodies[0])));
+      if (type(bodies.back()) != type(bodies[0]))
+        return InvalidArgument("output %zu is %s in then_branch and %s in else_branch; allowed: one type.", i,
+                               Name(type(bodies[0])), Name(type(bodies.back())));
+    }
+    c.attrs.Set("dtypes", dtypes);
+    if (loop) c.attrs.Set("states", static_cast<int64_t>(states));
+    const size_t nodes = graph_.nodes.size(), operands = c.inputs.size();
+    OPSNN_RETURN_IF_ERROR(builder_.Emit(std::move(c), opset_));
+    if (graph_.nodes.size() == nodes) return OkStatus();  // nobody can read its result
+    graph::Node& made = graph_.nodes.back();
+    made.inputs.resize(operands, graph::kNoValue);
+    made.num_op_inputs = static_cast<int>(operands);
+    for (size_t i = 0; i < made.outputs.size(); ++i)
+      if (made.outputs[i] != graph::kNoValue)
+        graph_.values[made.outputs[i]].desc.dtype = static_cast<DType>(dtypes[i]);
+    graph::SetBodies(made, std::move(bodies));
+    return OkStatus();
+  }
+
+  static Status CheckOwnOperands(bool loop, Call& c) {
+    for (const char* internal : {"bodies", "dtypes", "passes", "states"})
+      if (c.attrs.Has(internal))
+        return InvalidArgument("unknown attribute \"%s\"; allowed: %s.", internal,
+                               loop ? "body" : "then_branch, else_branch");
+    if (loop) {
+      if (c.inputs.size() < kLoopOperands) c.inputs.resize(kLoopOperands, graph::kNoValue);
+      for (size_t i = kLoopOperands; i < c.inputs.size(); ++i)
+        if (c.inputs[i] == graph::kNoValue)
+          return InvalidArgument("state %zu is missing.", i - kLoopOperands);
+      return OkStatus();
+    }
+    if (c.inputs.size() != 1) return InvalidArgument("it has %zu inputs; allowed: 1, cond.", c.inputs.size());
+    if (c.inputs[0] == graph::kNoValue) return InvalidArgument("its input cond is missing.");
+    return OkStatus();
+  }
+
+  // What the graph captures becomes operands of the call.
+  Result<graph::Graph> ReadBody(Model body, bool loop, size_t states, Call* c) {
+    const size_t inputs = loop ? kLoopOperands + states : 0, results = c->outputs.size() + loop;
+    if (body.inputs.size() != inputs || body.outputs.size() != results || c->outputs.size() < states)
+      return InvalidArgument(
+          "it has %zu inputs and %zu outputs where the node has %zu and %zu; allowed: %zu and %zu%s.",
+          body.inputs.size(), body.outputs.size(), loop ? inputs : 1, c->outputs.size(), inputs,
+          std::max(results, states + loop), loop ? ", an output of the node for each state" : "");
+    std::vector<DType> types;  // of its inputs
+    for (size_t i = 0; i < inputs; ++i)
+      types.push_back(i == 0 ? DType::kS64 : i == 1 ? DType::kBool : graph_.values[c->inputs[i]].desc.dtype);
+    for (size_t i = 0; i < inputs; ++i) {
+      ValueInfo& info = body.inputs[i];
+      if (info.is_tensor && info.elem_type == 0) info.elem_type = Info(types[i]).onnx;
+    }
+    std::vector<graph::ValueId> captured;
+    OPSNN_ASSIGN_OR_RETURN(graph::Graph g, Importer(std::move(body), this).Body(&captured));
+    if (g.inputs.size() != inputs + captured.size())
+      return InvalidArgument("an input of it has an initializer; allowed: none has.");
+    const auto check = [&](const char* kind, graph::ValueId v, DType want) {
+      const graph::Value& value = g.values[v];
+      if (value.desc.dtype == want) return OkStatus();
+      return InvalidArgument("its %s \"%s\" is %s; allowed: %s, as what is handed to it.", kind,
+                             value.name.c_str(), Name(value.desc.dtype), Name(want));
+    };
+    for (size_t i = 0; i < inputs; ++i) OPSNN_RETURN_IF_ERROR(check("input", g.inputs[i], types[i]));
+    for (size_t i = 0; loop && i <= states; ++i)
+      OPSNN_RETURN_IF_ERROR(check("output", g.outputs[i], types[i + 1]));
+    c->inputs.insert(c->inputs.end(), captured.begin(), captured.end());
+    return g;
+  }
+
   // Newer versions may give operators another meaning.
   Status FindVersions() {
     constexpr int64_t kNewestIr = 13, kNewestOpset = 25;
@@ -170,9 +305,11 @@ class Importer {
         c.inputs.push_back(graph::kNoValue);
         continue;
       }
-      OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, builder_.Find(in));
+      OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, Lookup(in));
       c.inputs.push_back(v);
     }
+    const bool control = c.op_type == "If" || c.op_type == "Loop";
+    if (!control && !n.graphs.empty()) n.unsupported_attr = n.graphs[0].first;
     if (!op::FindOperator(c.op_type) || !n.unsupported_attr.empty()) {
       if (!IsReplaced(c.op_type) && !op::FindOperator(c.op_type)) return Unknown(c.op_type);
       if (!n.unsupported_attr.empty())
@@ -180,6 +317,7 @@ class Importer {
                       "attribute \"%s\" is a subgraph, a sparse tensor or a type, which is not supported.",
                       n.unsupported_attr.c_str());
     }
+    if (control) return AddControl(n, std::move(c));
     while (c.outputs.size() > 1 && c.outputs.back().empty()) c.outputs.pop_back();
     OPSNN_RETURN_IF_ERROR(CheckOperands(c));
     OPSNN_RETURN_IF_ERROR(Normalize(builder_, c, opset_));
@@ -213,6 +351,8 @@ class Importer {
   Model model_;
   graph::Graph graph_;
   GraphBuilder builder_;
+  Importer* outer_ = nullptr;             // of a graph inside a node
+  std::vector<graph::ValueId> captured_;  // values of `outer_` that this graph reads
   int64_t opset_ = 0;
 };
 

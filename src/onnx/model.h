@@ -3,6 +3,7 @@
 #define OPSNN_ONNX_MODEL_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,10 +16,13 @@
 
 namespace opsnn::onnx {
 
+struct Model;
+
 struct NodeDef {
   std::string name, op_type, domain;
   std::vector<std::string> inputs, outputs;  // "" where an optional operand is absent
   op::Attrs attrs;
+  std::vector<std::pair<std::string, std::shared_ptr<Model>>> graphs;  // attributes that are graphs
   std::string unsupported_attr;  // an attribute of a kind we cannot hold (subgraph, sparse, ...), or ""
   std::string wrong_attr;        // a sentence on an attribute that contradicts itself or another, or ""
 };

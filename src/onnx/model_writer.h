@@ -46,9 +46,9 @@ struct AttrWriter {
     protozero::pbf_writer(a.bytes).add_message(field::AttributeProto::t, tensor);
     return a;
   }
-  static AttrWriter Graph(const std::string& name) {
+  static AttrWriter Graph(const std::string& name, const std::string& graph = {}) {
     AttrWriter a(name, 5);
-    protozero::pbf_writer(a.bytes).add_message(field::AttributeProto::g, std::string());
+    protozero::pbf_writer(a.bytes).add_message(field::AttributeProto::g, graph);
     return a;
   }
 
@@ -117,6 +117,7 @@ class ModelWriter {
     protozero::pbf_writer(graph_).add_message(field::GraphProto::node, node);
     return *this;
   }
+  const std::string& GraphBytes() const { return graph_; }  // for AttrWriter::Graph
   std::string Bytes() const {
     std::string model, id;
     protozero::pbf_writer(id).add_int64(field::OperatorSetIdProto::version, opset_);

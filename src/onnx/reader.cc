@@ -24,7 +24,7 @@ class Reader {
           ReadOpset(m.Sub());
           break;
         case f::graph:
-          ReadGraph(m.Sub());
+          ReadGraph(m.Sub(), &model_);
           break;
         default:
           break;
@@ -44,28 +44,28 @@ class Reader {
     model_.opsets.emplace_back(domain == "ai.onnx" ? "" : domain, version);
   }
 
-  void ReadGraph(Message m) {
+  void ReadGraph(Message m, Model* into) {
     namespace f = field::GraphProto;
-    model_.has_graph = true;
+    into->has_graph = true;
     while (m.Next()) {
       switch (m.field()) {
         case f::name:
-          model_.graph_name = m.String();
+          into->graph_name = m.String();
           break;
         case f::node:
-          model_.nodes.push_back(ReadNode(m.Sub()));
+          into->nodes.push_back(ReadNode(m.Sub()));
           break;
         case f::initializer:
-          model_.initializers.push_back(ReadTensor(m.Sub(), folder_));
+          into->initializers.push_back(ReadTensor(m.Sub(), folder_));
           break;
         case f::input:
-          model_.inputs.push_back(ReadValueInfo(m.Sub()));
+          into->inputs.push_back(ReadValueInfo(m.Sub()));
           break;
         case f::output:
-          model_.outputs.push_back(ReadValueInfo(m.Sub()));
+          into->outputs.push_back(ReadValueInfo(m.Sub()));
           break;
         case f::value_info:
-          model_.values.push_back(ReadValueInfo(m.Sub()));
+          into->values.push_back(ReadValueInfo(m.Sub()));
           break;
         case f::sparse_initializer:
           throw ReadError{InvalidArgument("the model has sparse initializers, which are not supported.")};
@@ -114,6 +114,7 @@ class Reader {
     int64_t type = 0, members = 0;  // members: one bit per type that has a value
     op::AttrValue value = int64_t{0};
     bool unsupported = false;
+    std::shared_ptr<Model> graph;
     std::vector<int64_t> ints;
     std::vector<float> floats;
     std::vector<std::string> strings;
@@ -150,6 +151,8 @@ class Reader {
           strings.push_back(m.String());
           break;
         case f::g:
+          graph = ReadBody(m.Sub());
+          break;
         case f::graphs:
         case f::tensors:
         case f::tp:
@@ -166,6 +169,10 @@ class Reader {
     if (!floats.empty()) set(kFloats, std::vector<double>(floats.begin(), floats.end()));
     if (!ints.empty()) set(kInts, std::move(ints));
     if (!strings.empty()) set(kStrings, std::move(strings));
+    if (graph && !unsupported) {
+      n->graphs.emplace_back(name, std::move(graph));
+      return;
+    }
     if (unsupported) {
       n->unsupported_attr = name;
       return;
@@ -180,6 +187,19 @@ class Reader {
       if (type == 0 || type == kTensor) return;
     }
     n->attrs.Set(name, std::move(value));
+  }
+
+  // A graph inside a node.
+  std::shared_ptr<Model> ReadBody(Message m) {
+    constexpr int kDeepest = 16;
+    if (depth_ == kDeepest)
+      throw ReadError{
+          InvalidArgument("graphs are nested more than %d deep, which is not supported.", kDeepest)};
+    ++depth_;
+    auto body = std::make_shared<Model>();
+    ReadGraph(m, body.get());
+    --depth_;
+    return body;
   }
 
   // AttributeType of the schema.
@@ -255,6 +275,7 @@ class Reader {
 
   const DataFolder& folder_;
   Model model_;
+  int depth_ = 0;  // of graphs inside nodes
 };
 
 }  // namespace
