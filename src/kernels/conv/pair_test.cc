@@ -243,6 +243,8 @@ TEST_P(ConvPair, Strips) {
   const int64_t rows = PairStripRows(a, 1);
   ASSERT_LT(rows, a.oh);
   EXPECT_NE(a.oh % rows, 0);
+  const auto between = static_cast<size_t>(a.n * a.oc * a.out_plane()) * sizeof(float);
+  EXPECT_LT(PlanPair(a, b).workspace_bytes, between / 100) << "room for padded biases alone";
   Check(k, rng);
 }
 
