@@ -270,11 +270,11 @@ void DirectRun::PackAndRun(RowRange rows, const OcGroup& g) const {
   float* const packed =
       static_cast<float*>(ThreadScratch(static_cast<size_t>(GroupFloats(0, g)) * sizeof(float)));
   if (!packed) return;
-  PackOcGroup(plan_, g, args_.plain_weights, packed);
   // Weights that are not finite and meet padding show in the results, which are far fewer, as NaN; unless
   // what a second run would add to is overwritten by then.
   const bool asks = plan_.finite_offset >= 0, looks_first = asks && args_.residual != nullptr;
-  const bool finite = !looks_first || AllFinite(packed, GroupFloats(0, g));
+  bool finite = true;
+  PackOcGroup(plan_, g, args_.plain_weights, packed, looks_first ? &finite : nullptr);
   RunGroup(Tiles(0, rows, g.blocks), 0, g, {packed, finite}, ops_.x, {});
   if (asks && !looks_first && !ResultsFinite(rows, g))
     RunGroup(Tiles(0, rows, g.blocks), 0, g, {packed, false}, ops_.x, {});

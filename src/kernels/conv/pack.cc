@@ -25,8 +25,15 @@ void PackDepthwise(const ConvShape& s, const float* w, float* packed) {  // [blo
       }
 }
 
+// What was just packed is looked at while the first cache holds it.
+void Look(const float* packed, int64_t count, bool* finite) {
+  if (finite && *finite) *finite = AllFinite(packed, count);
+}
+
 // Any variant, element by element.
-void PackGroup(const ConvPlan& plan, const OcGroup& g, size_t ph, const float* w, float* dst) {
+void PackGroup(const ConvPlan& plan, const OcGroup& g, size_t ph, const float* w, float* const packed,
+               bool* finite) {
+  float* dst = packed;
   const ConvShape& s = plan.shape;
   const int64_t cg = s.c / s.groups, og = s.oc / s.groups, taps = s.taps();
   // Element (o, c, ky, kx), o global and c within the group, for either weight order.
@@ -45,6 +52,7 @@ void PackGroup(const ConvPlan& plan, const OcGroup& g, size_t ph, const float* w
       }
     }
   });
+  Look(packed, dst - packed, finite);
 }
 
 // What GatherRows and PackTransposed know of a group.
@@ -105,7 +113,7 @@ bool TapsInOrder(const ConvPlan& plan) {
 
 // Groups of whole blocks, a block of channels at a time: its rows of lanes are put in place in every phase.
 // Several times faster than PackGroup; eager calls pack on every run.
-void PackRows(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed) {
+void PackRows(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed, bool* finite) {
   const ConvShape& s = plan.shape;
   const GroupOf of(s, g);
   const int64_t taps = of.taps, lanes = of.lanes, channels = g.c_end - g.c_begin;
@@ -113,12 +121,13 @@ void PackRows(const ConvPlan& plan, const OcGroup& g, const float* w, float* pac
     for (int64_t c = 0; c < channels; c += kC0) {
       const int64_t len = std::min<int64_t>(kC0, channels - c);
       float* const block = packed + c * taps * lanes;
-      if (!s.transposed) {
+      if (s.transposed) {
+        for (int64_t i = 0; i < len; ++i)
+          PutChannel(of, of.Channel(w, g.c_begin + c + i), block + i * lanes, len * lanes);
+      } else {
         GatherRows(s, of, g.c_begin + c, len, w, block);
-        continue;
       }
-      for (int64_t i = 0; i < len; ++i)
-        PutChannel(of, of.Channel(w, g.c_begin + c + i), block + i * lanes, len * lanes);
+      Look(block, len * taps * lanes, finite);
     }
     return;
   }
@@ -127,6 +136,7 @@ void PackRows(const ConvPlan& plan, const OcGroup& g, const float* w, float* pac
   for (int64_t c = 0; c < channels; c += kC0) {
     const int64_t len = std::min<int64_t>(kC0, channels - c);
     GatherRows(s, of, g.c_begin + c, len, w, rows.data());
+    Look(rows.data(), len * taps * lanes, finite);
     for (size_t ph = 0; ph < plan.phases.size(); ++ph) {
       const Phase& phase = plan.phases[ph];
       const int64_t in_slice = TapsInSlice(phase);
@@ -145,12 +155,12 @@ void PackRows(const ConvPlan& plan, const OcGroup& g, const float* w, float* pac
 
 }  // namespace
 
-void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed) {
+void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed, bool* finite) {
   const bool whole = plan.variant == Variant::kDirect || plan.variant == Variant::kPointwise ||
                      plan.variant == Variant::kTransposed;
-  if (whole) return PackRows(plan, g, w, packed);
+  if (whole) return PackRows(plan, g, w, packed, finite);
   for (size_t ph = 0; ph < plan.phases.size(); ++ph)
-    PackGroup(plan, g, ph, w, packed + g.weight_offset[ph] - g.weight_offset[0]);
+    PackGroup(plan, g, ph, w, packed + g.weight_offset[ph] - g.weight_offset[0], finite);
 }
 
 void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
@@ -171,14 +181,9 @@ void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
   std::atomic<bool> finite{true};
   ParallelFor(static_cast<int64_t>(plan.oc_groups.size()), [&](int64_t i, int) {
     const OcGroup& g = plan.oc_groups[static_cast<size_t>(i)];
-    PackOcGroup(plan, g, w, packed + g.weight_offset[0]);
-    if (plan.finite_offset < 0) return;
-    // While they are in the cache.
-    const size_t next = static_cast<size_t>(i) + 1;
-    const int64_t begin = g.weight_offset[0], end = next < plan.oc_groups.size()
-                                                        ? plan.oc_groups[next].weight_offset[0]
-                                                        : plan.finite_offset;
-    if (!AllFinite(packed + begin, end - begin)) finite.store(false, std::memory_order_relaxed);
+    bool all = true;
+    PackOcGroup(plan, g, w, packed + g.weight_offset[0], plan.finite_offset >= 0 ? &all : nullptr);
+    if (!all) finite.store(false, std::memory_order_relaxed);
   });
   if (plan.finite_offset >= 0) packed[plan.finite_offset] = finite.load() ? 1.0f : 0.0f;
 }

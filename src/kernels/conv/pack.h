@@ -10,8 +10,9 @@ namespace opsnn::conv {
 bool AllFinite(const float* v, int64_t count);
 
 // The weights of group `g` in all phases, from `packed` on; w as in PackWeights. Not of depthwise and
-// Winograd plans. One thread.
-void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed);
+// Winograd plans. One thread. `finite` becomes false if a weight is not finite; null: nobody looks.
+void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed,
+                 bool* finite = nullptr);
 
 }  // namespace opsnn::conv
 
