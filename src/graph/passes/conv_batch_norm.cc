@@ -43,6 +43,7 @@ bool Decide(Graph& g, const PassContext& c, NodeId conv, NodeId norm, const Prog
   if (c.record) e->chain = ChainName(g, conv, {norm});
   e->tail = &apply;
   e->full_operands = 1;
+  e->threads = 1;  // sums in another order than those of the parts: results must not follow the thread count
   const Node& n = g.nodes[norm];
   for (size_t i = 1; i < n.inputs.size(); ++i)
     e->small_operand_bytes += static_cast<int64_t>(StoredBytes(g.values[n.inputs[i]].desc));

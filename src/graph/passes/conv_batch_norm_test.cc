@@ -1,6 +1,8 @@
 // Conv, BatchNormalization over the statistics of the batch, and what is pointwise behind them, as one node.
 #include <gtest/gtest.h>
 
+#include "base/parallel.h"
+#include "graph/fusion/edges.h"
 #include "graph/graph_tester.h"
 
 namespace opsnn::graph {
@@ -109,6 +111,24 @@ TEST(ConvBatchNorm, IsDecidedAndRefused) {
                  {v, two.Random({8}), two.Random({8}), two.Random({8}), two.Random({8}, 0.5, 2)}));
   two.Out(v);
   EXPECT_EQ(RunGraph(two, Mode(FusionMode::kForce)).Count("ConvBatchNormTraining"), 0);
+}
+
+// The whole adds its statistics up in another order than the parts, so that the verdict may not follow the
+// number of threads.
+TEST(ConvBatchNorm, IsDecidedForAnyThreadCount) {
+  for (const Dims& x : {Dims{4, 3, 20, 33}, Dims{4, 8, 33, 9}, Dims{2, 3, 22, 33}, Dims{8, 64, 28, 28}}) {
+    for (const int64_t out : {1, 8, 64}) {
+      GraphMaker m;
+      m.Out(TrainedConv(m, m.In("x", x), x[1], out, 2, false, false));
+      int whole[3] = {};
+      for (int i = 0; i < 3; ++i) {
+        SetNumThreads(i + 1);
+        whole[i] = RunGraph(m, Mode(FusionMode::kAuto)).Count("ConvBatchNormTraining");
+      }
+      SetNumThreads(0);
+      EXPECT_TRUE(whole[1] == whole[0] && whole[2] == whole[0]) << ShapeText(x) << " to " << out;
+    }
+  }
 }
 
 TEST(ConvBatchNorm, WinogradIsWorthMore) {
