@@ -93,8 +93,9 @@ void AddBenchPlanner(CLI::App& bench, Run& run) {
   auto worst = std::make_shared<int>(10);
   judge->add_option("--worst", *worst, "Points to list, worst first")->check(IntIn(1, 100000));
   auto which = std::make_shared<opsnn::JudgePoints>();
-  judge->add_option("--threads", which->threads, "With so many threads alone, instead of one and all")
-      ->check(IntIn(1, 4096));
+  judge
+      ->add_option("--threads", which->threads, "With so many of the threads alone; 0: with one and with all")
+      ->check(IntIn(0, 4096));
   judge
       ->add_option("--only", which->only,
                    "Points whose name holds this, as in \"matmul+relu 64x64x64\", \"gelu\", \"x4096x64\"")

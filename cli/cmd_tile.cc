@@ -87,6 +87,7 @@ Status Ask(Options& o, bool json) {
   if (!type) return Status(opsnn::Code::kInvalid, "--dtype: unknown element type \"" + o.dtype + "\"");
   q.dtype = *type;
   q.m = o.m, q.n = o.n, q.k = o.k;
+  std::erase(q.order, ',');
   auto report = opsnn::AskTile(q, o.profile);
   if (!report.ok()) return report.status();
   if (json) {
@@ -118,10 +119,11 @@ void AddTile(CLI::App& app, Run& run) {
       ->check(IntIn(0, 16));
   AddFlag(*cmd, "--pools", o->question.pools,
           "Charge each block to the memory that the profile names instead of all to L1");
-  cmd->add_option(
-         "--order", o->question.order,
-         "Sides in the order in which they are halved until the tile fits; others follow, longer first")
-      ->check(NotEmpty("k, m and n in any order"));
+  cmd->add_option("--order", o->question.order,
+                  "Sides in the order in which they are halved until the tile fits, kmn or k,m,n; others "
+                  "follow, longer "
+                  "first")
+      ->check(NotEmpty("k, m and n in any order, as in kmn or k,m,n"));
   cmd->add_option("--profile", o->profile, "Device profile, e.g. host:l1_bytes=512K, Ascend910B1")
       ->check(NotEmpty("the name of a device profile"));
   AddFlag(*cmd, "--json", *json, "Print JSON");

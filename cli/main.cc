@@ -1,4 +1,4 @@
-// The opsnn tool. Exit status: 0 fine, 1 any error or failed verification.
+// The opsnn tool. Exit status: 0 fine, 1 any error, failed verification or expectation.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

@@ -242,7 +242,10 @@ class Cli(unittest.TestCase):
                          (64, 256, 32, 168 << 10))
         self.assertIn("tile_k / 2", run(*args))
         self.assertIn("allowed: M,N,K", run("tile", "--tile", "1,2", ok=False))
+        last = run("tile", "--tile", "128,256,64", "--profile", "host:l1_bytes=200K", "--order", "k,m,n", "--json")
+        self.assertEqual(json.loads(last)["retries"], tries)
         self.assertIn("each at most once", run("tile", "--tile", "1,2,3", "--order", "kk", ok=False))
+        self.assertIn("allowed: 0 to", run("bench", "judge", "--threads", "4000", ok=False))
 
     def test_explain_traffic(self):
         args = ("explain", "matmul", "--m", "512", "--n", "512", "--k", "512", "--epilogue", "relu", "--traffic")

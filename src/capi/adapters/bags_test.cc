@@ -379,6 +379,54 @@ TEST_F(Bags, MasksAsIndices) {
   aclDestroyTensorList(indices.handle);
 }
 
+// x[mask, [j]]: the only index of a dim goes with all that the mask of the other names.
+TEST_F(Bags, OneIndexBesideAMask) {
+  for (int round = 0; round < 30; ++round) {
+    const int64_t a = rng_.Int(1, 6), b = rng_.Int(1, 5), c = rng_.Int(1, 4);
+    RandomTensor x(kMoved[round % 6], {a, b, c}, rng_, round % 3 == 1), one(x.dtype(), {1}, rng_);
+    const bool swapped = round % 2, flat = round % 5 == 0;  // the mask is of dim 1; the index has no dim
+    const int64_t size = swapped ? b : a, other = swapped ? a : b, j = rng_.Int(0, other - 1);
+    ApiTensor mask(DType::kBool, {size}), at(DType::kS64, flat ? Dims{} : Dims{1});
+    std::vector<double> bits;
+    std::vector<int64_t> named;
+    for (int64_t i = 0; i < size; ++i) {
+      bits.push_back(static_cast<double>(rng_.Int(0, 1)));
+      if (bits.back() != 0) named.push_back(i);
+    }
+    mask.Set(bits), at.Set({static_cast<double>(round % 4 == 3 ? j - other : j)});
+    std::vector<const aclTensor*> members = {Handle(DType::kBool, {size}, mask),
+                                             Handle(DType::kS64, flat ? Dims{} : Dims{1}, at)};
+    if (swapped) std::swap(members[0], members[1]);
+    ListOf indices(members);
+    const Dims dims = {static_cast<int64_t>(named.size()), c};
+    const auto source = [&](const Index& i) {
+      const int64_t k = named[static_cast<size_t>(i[0])];
+      return swapped ? Index{j, k, i[1]} : Index{k, j, i[1]};
+    };
+    ApiTensor y(x.dtype(), dims);
+    ASSERT_EQ(CALL(aclnnIndex, x, indices.handle, y), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(y.Get(), Make(dims, [&](const Index& i) { return x(source(i)); }));
+    RandomTensor values(x.dtype(), dims, rng_);
+    const bool single = round % 3 == 2;
+    std::vector<double> want = x.values();
+    for (int64_t i = 0; i < NumElements(dims); ++i)
+      want[static_cast<size_t>(Linear({a, b, c}, source(At(dims, i))))] = single ? one[0] : values[i];
+    ASSERT_EQ(CALL(aclnnIndexPutImpl, x, indices.handle, single ? one : values, false, true), 0)
+        << aclGetRecentErrMsg();
+    EXPECT_EQ(x.Get(), want) << round;
+    ExpectGuards({&x, &mask, &at});
+    aclDestroyTensorList(indices.handle);
+  }
+  RandomTensor x(DType::kF32, {3, 4}, rng_), one(DType::kF32, {1}, rng_);
+  ApiTensor mask(DType::kBool, {3}), at(DType::kS64, {1});
+  mask.Set({1, 0, 1}), at.Set({4});
+  ListOf indices({Handle(DType::kBool, {3}, mask), Handle(DType::kS64, {1}, at)});
+  ExpectRefused(CALL(aclnnIndexPutImpl, x, indices.handle, one, false, true), 161002,
+                {"aclnnIndexPutImpl", "4"});
+  EXPECT_EQ(x.Get(), x.values());
+  aclDestroyTensorList(indices.handle);
+}
+
 // Two masks name elements pair by pair; one value goes to all of them.
 TEST_F(Bags, OneValueForSeveralMasks) {
   for (int round = 0; round < 30; ++round) {

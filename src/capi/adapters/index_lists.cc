@@ -16,6 +16,7 @@ struct Entry {
 struct IndexList {
   std::vector<Entry> entries;  // those that name something
   Dims shape;  // what index tensors broadcast to; with a mask the count of its elements comes in
+  // Index tensors say the shape. Beside masks those of one value do not: it goes with all that masks name.
   bool has_shape = false, has_mask = false;
   int named = 0;           // dims of self in the tuples
   std::vector<int> order;  // dims of self: the named ones first
@@ -77,6 +78,7 @@ Result<IndexList> ReadList(const Call& call, const Operand& self) {
     list.shape = members[0].desc.dims;
     list.has_shape = true;
   }
+  if (list.has_mask && list.shape.rank() <= 1 && NumElements(list.shape) == 1) list.has_shape = false;
   std::vector<bool> named(static_cast<size_t>(rank), false);
   for (const Entry& e : list.entries) {
     for (int i = e.dim; i < e.dim + e.dims; ++i) {
@@ -164,14 +166,31 @@ Operand Tuples(const IndexList& list, OpCall* out) {
   return tuples;
 }
 
-// What all masks of the list name, as one mask over their dims.
-Operand OneMask(const IndexList& list, OpCall* out) {
+// The mask of `size` places that names the only one of `index`.
+Result<Operand> MaskOfOne(const Call& call, const Operand& index, int64_t size, OpCall* out) {
+  OPSNN_ASSIGN_OR_RETURN(const auto none, NewConstant(call, DType::kBool, {size}));
+  OPSNN_ASSIGN_OR_RETURN(const auto one, NewConstant(call, DType::kBool, {1}));
+  std::fill_n(static_cast<uint8_t*>(none->data()), size, uint8_t{0});
+  *static_cast<uint8_t*>(one->data()) = 1;
+  const Operand mask = out->Temp(DType::kBool, {size});
+  OpCall put = CallOf("ScatterND", {Constant(none), WithView(index, {1, 1}, {0, 0}), Constant(one)}, {mask});
+  put.attrs.Set("reduction", std::string("none"));
+  out->first.push_back(std::move(put));
+  return mask;
+}
+
+// What all masks of the list name, and the indices beside them, as one mask over their dims.
+Result<Operand> OneMask(const Call& call, const IndexList& list, const Dims& whole_dims, OpCall* out) {
   if (list.entries.size() == 1) return list.entries[0].index;
   std::vector<Operand> masks;
   Dims dims;
   for (const Entry& e : list.entries) {
-    masks.push_back(e.index);
-    for (const int64_t d : e.index.desc.dims) dims.push_back(d);
+    Operand mask = e.index;
+    if (!e.mask) {
+      OPSNN_ASSIGN_OR_RETURN(mask, MaskOfOne(call, e.index, whole_dims[e.dim], out));
+    }
+    masks.push_back(mask);
+    for (const int64_t d : mask.desc.dims) dims.push_back(d);
   }
   const Operand whole = out->Temp(DType::kBool, dims);
   out->first.push_back(CallOf("PairedMasks", std::move(masks), {whole}));
@@ -214,7 +233,8 @@ Status Adapt_IndexPut(const Call& call, OpCall& out) {
   }
   const Operand updates = ShapeFirst(list, BroadcastView(values, want));
   if (masked && (list.entries.size() == 1 || list.shape[0] == 1)) {
-    Take(CallOf("MaskedPut", {data, OneMask(list, &out), updates}, {data}), &out);
+    OPSNN_ASSIGN_OR_RETURN(const Operand mask, OneMask(call, list, self.desc.dims, &out));
+    Take(CallOf("MaskedPut", {data, mask, updates}, {data}), &out);
   } else {
     const Operand tuples = Tuples(list, &out);
     Take(CallOf("ScatterND", {data, tuples, updates}, {data}), &out);

@@ -212,6 +212,7 @@ TEST_F(Optimizers, RefuseNumbers) {
   ExpectRefused(adam(0.1, -1, 0.99, 0), 161002, {"beta1 is -1"});
   ExpectRefused(adam(0.1, 0.9, nan, 0), 161002, {"beta2 is nan"});
   ExpectRefused(adam(0.1, 0.9, 0.99, -3), 161002, {"weightDecay is -3"});
+  EXPECT_EQ(adam(INFINITY, 0.9, 2, 0), 0) << aclGetRecentErrMsg();  // no upper ends are published
   ApiTensor x(DType::kF32, {3}), step(DType::kS64, {1});
   step.Set({1});
   const auto ema = [&](double lr, double beta1, double beta2) {

@@ -336,6 +336,31 @@ TEST_F(GatedQuants, DynamicQuantV4IsV3To8Bits) {
   EXPECT_EQ(y.Get(), (std::vector<double>{0, 0, 0, 32, 64, -127}));
   ExpectRefused(CALL(aclnnDynamicQuantV4, x, nullptr, nullptr, 34, true, "pertoken", 0, y, step, nullptr),
                 161002, {"aclnnDynamicQuantV4: dstType is 34"});
+  for (const float most : {-1.0F, 32769.0F, std::nanf("")}) {
+    ExpectRefused(CALL(aclnnDynamicQuantV4, x, nullptr, nullptr, 2, true, "pertoken", most, y, step, nullptr),
+                  161002, {"aclnnDynamicQuantV4: dstTypeMax is ", "0 to 32768"});
+  }
+}
+
+// Lists that do not rise or leave the rows: a row takes the group whose number is the count of the ends that
+// are not behind it.
+TEST_F(GatedQuants, EndsInNoOrder) {
+  ApiTensor x(DType::kF16, {4, 2}), y(DType::kS8, {4, 1}), step(DType::kF32, {4}), by(DType::kF32, {3}),
+      ends(DType::kS32, {3});
+  x.Set({1, 1, 1, 1, 1, 1, 1, 1}), by.Set({10, 20, 40});
+  char still[] = "static";
+  constexpr double kOf[] = {7, 15, 29};  // 10, 20 and 40 times silu(1)
+  const auto groups = [&](const std::vector<double>& list, int64_t sizes, const std::vector<size_t>& want) {
+    ends.Set(list);
+    ASSERT_EQ(CALL(aclnnSwiGluQuantV2, x, by, nullptr, ends, true, still, sizes, 2, y, step), 0)
+        << aclGetRecentErrMsg();
+    const auto got = y.Get();
+    for (size_t r = 0; r < 4; ++r) EXPECT_EQ(got[r], kOf[want[r]]) << "row " << r;
+  };
+  groups({5, -1, 2}, 0, {1, 1, 2, 2});
+  groups({9, 9, 9}, 0, {0, 0, 0, 0});
+  groups({-3, -2, -1}, 0, {2, 2, 2, 2});
+  groups({3, -2, 1}, 1, {0, 1, 2, 2});  // sizes: they end at 3, 1 and 2
 }
 
 TEST_F(GatedQuants, Refusals) {

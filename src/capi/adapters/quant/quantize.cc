@@ -212,6 +212,11 @@ Status Adapt_DynamicQuant(const Call& call, OpCall& out) {
   const auto has = [&](const char* param) { return call.function().Find(param) >= 0; };
   OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 2, kMaxRank));
   if (has("dstType")) OPSNN_RETURN_IF_ERROR(RequireInt8(call));
+  if (has("dstTypeMax")) {  // it matters to 8-bit floats alone
+    const double most = call.Double("dstTypeMax");
+    if (!(most >= 0 && most <= 32768))
+      return BadValue(call, "dstTypeMax", StrFormat("%g", most), "0 to 32768");
+  }
   OPSNN_RETURN_IF_ERROR(RequireSameShape(call, y, x));
   OPSNN_ASSIGN_OR_RETURN(const SharedStep shared, ReadMode(call, x, y));
   if (has("groupIndexOptional") && call.Given("groupIndexOptional")) {

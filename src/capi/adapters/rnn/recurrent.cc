@@ -25,6 +25,8 @@ Status RequireInference(const Call& call) {
     return Errorf(Code::kNotImplemented, "%s: train is true; supported: false, the gates are not kept",
                   call.function().api);
   }
+  const double dropout = call.Double("dropout");  // nothing is dropped without training
+  if (!(dropout >= 0 && dropout <= 1)) return BadValue(call, "dropout", StrFormat("%g", dropout), "0 to 1");
   if (!call.Given("batchSizes")) return OkStatus();
   return Errorf(Code::kNotImplemented, "%s: batchSizes is given; supported: null, sequences of one length",
                 call.function().api);

@@ -181,7 +181,7 @@ TEST_F(Recurrent, Refusals) {
   const Problem p = {2, 3, 4, 5, 1, 1, 3, true, false};
   const Tensors params = Parameters(p, DType::kF32, 0);
   ApiTensor x(DType::kF32, {2, 3, 4}), y(DType::kF32, {2, 3, 5}), wrong(DType::kF32, {2, 3, 6}),
-      hy(DType::kF32, {1, 3, 5}), lengths(DType::kS64, {2});
+      hy(DType::kF32, {1, 3, 5}), cy(DType::kF32, {1, 3, 5}), lengths(DType::kS64, {2});
   aclTensorList* list = ListOf(params);
   const auto gru = [&](aclTensor* sizes, bool biased, int64_t layers, bool train, aclTensor* out) {
     return CALL(aclnnGRU, x, list, nullptr, sizes, biased, layers, 0.0, train, false, false, out, hy, nullptr,
@@ -193,6 +193,14 @@ TEST_F(Recurrent, Refusals) {
   ExpectRefused(gru(nullptr, false, 1, false, y), 161002, {"params is a list of 4", "allowed: 2"});
   ExpectRefused(gru(nullptr, true, 0, false, y), 161002, {"numLayers is 0"});
   ExpectRefused(gru(nullptr, true, 1, false, wrong), 161002, {"output has shape [2,3,6]", "[2,3,5]"});
+  for (const double dropout : {2.0, -0.5, std::nan("")}) {
+    ExpectRefused(CALL(aclnnGRU, x, list, nullptr, nullptr, true, 1, dropout, false, false, false, y, hy,
+                       nullptr, nullptr, nullptr, nullptr, nullptr),
+                  161002, {"aclnnGRU: dropout is ", "0 to 1"});
+    ExpectRefused(CALL(aclnnLSTM, x, list, nullptr, nullptr, true, 1, dropout, false, false, false, y, hy, cy,
+                       nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr),
+                  161002, {"aclnnLSTM: dropout is ", "0 to 1"});
+  }
   aclDestroyTensorList(list);
 }
 
