@@ -350,10 +350,11 @@ TEST_P(ConvTest, StreamedDepthwise) {
   AlignedBuffer x(static_cast<size_t>(all.n * bytes)), y(x.bytes()), want(static_cast<size_t>(bytes));
   ASSERT_TRUE(x && y && want);
   Rng rng;
-  std::vector<float> w(16 * 9), packed(16 * 9), workspace(64);
+  const ConvPlan plan = PlanConv(all), single = PlanConv(one);
+  ASSERT_EQ(plan.packed_floats, single.packed_floats);
+  std::vector<float> w(16 * 9), packed(static_cast<size_t>(plan.packed_floats)), workspace(64);
   for (float& v : w) v = static_cast<float>(rng.Real(-1, 1));
   for (int64_t i = 0; i < all.n * image; ++i) x.as<float>()[i] = static_cast<float>(i % 8191);
-  const ConvPlan plan = PlanConv(all), single = PlanConv(one);
   PackWeights(plan, w.data(), packed.data());
   ConvArgs a;
   a.x = x.as<float>(), a.y = y.as<float>(), a.weights = packed.data(), a.workspace = workspace.data();
