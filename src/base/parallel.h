@@ -51,7 +51,8 @@ class ScopedThreadLimit {
 int ThreadsAvailable();
 
 // Calls fn(index, worker) once for every index in [0, n), worker in [0, ThreadsAvailable()), and returns when
-// all have finished. Runs inline when n <= 1 or one thread is available. fn must not throw.
+// all have finished. Runs inline when n <= 1 or one thread is available. Where fn throws (memory ran out),
+// indices that no thread has begun are skipped, and the first exception is thrown again once all have left.
 void ParallelFor(int64_t n, FunctionRef<void(int64_t index, int worker)> fn);
 
 }  // namespace opsnn
