@@ -216,6 +216,27 @@ TEST(SimdMath, ExpUsualHasTheBitsOfExpWide) {
   }
 }
 
+// The exponential of register epilogues and that of passes: the same bits where both are the polynomial (up
+// to AVX2), else as far apart as their bounds of 1.5 ulp allow, and the same at the ends.
+TEST(SimdMath, ExpOfRegistersIsNearThatOfPasses) {
+  std::vector<float> x = Floats(-110.0f, -0x1p-30f, 40009);
+  const std::vector<float> positive = Floats(0x1p-30f, 100.0f, 40009);
+  x.insert(x.end(), positive.begin(), positive.end());
+  const std::vector<float> ends = {kInf, -kInf, 0.0f, -0.0f, 89.0f, 200.0f, -104.0f, -200.0f};
+  for (int tier = 0; tier <= static_cast<int>(isa::BestTier()); ++tier) {
+    const std::vector<float> a = RunFn(tier, Fn::kExp, x, x), b = RunFn(tier, Fn::kExpUsual, x, x);
+    const int64_t allowed = tier <= static_cast<int>(isa::Tier::kAvx2) ? 0 : 3;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const int64_t apart = int64_t{std::bit_cast<int32_t>(a[i])} - std::bit_cast<int32_t>(b[i]);
+      ASSERT_LE(std::abs(apart), allowed) << "tier " << tier << " x " << x[i] << ": " << a[i] << " " << b[i];
+    }
+    EXPECT_EQ(RunFn(tier, Fn::kExp, ends, ends), RunFn(tier, Fn::kExpUsual, ends, ends)) << tier;
+    const std::vector<float> nan = {kNan, -kNan};
+    for (const float v : RunFn(tier, Fn::kExp, nan, nan)) EXPECT_TRUE(std::isnan(v));
+    for (const float v : RunFn(tier, Fn::kExpUsual, nan, nan)) EXPECT_TRUE(std::isnan(v));
+  }
+}
+
 // |error| <= abs * max(|x|, tiny) everywhere, relative error <= rel where |x| <= 6.
 void CheckGated(Fn fn, double (*ref)(double), double abs, double rel) {
   for (float sign : {1.0f, -1.0f}) {

@@ -194,35 +194,45 @@ void ConvertLayout(const LayoutConvertParams& p) {
   const Side src = MakeSide(p.src, p.src_dtype, p.src_layout, channels, pixels);
   const Side dst = MakeSide(p.dst, p.dst_dtype, p.dst_layout, channels, pixels);
   // Pieces end where a block of either side ends, so the step is the common divisor of two block sizes.
-  const int64_t step = from_blocks && to_blocks   ? std::gcd(src.c0, dst.c0)
-                       : from_blocks || to_blocks ? std::max(src.c0, dst.c0)
-                                                  : channels;
-  const int64_t steps = (channels + step - 1) / step;
-  const int64_t bytes_per_pixel = step * (src.size() + dst.size());
-  const int64_t total = images * steps * pixels * bytes_per_pixel;
+  int64_t step = from_blocks && to_blocks   ? std::gcd(src.c0, dst.c0)
+                 : from_blocks || to_blocks ? std::max(src.c0, dst.c0)
+                                            : channels;
+  const int64_t bytes_per_channel = src.size() + dst.size();
+  const int64_t total = images * ((channels + step - 1) / step * step) * pixels * bytes_per_channel;
+  const int64_t threads = total < 2 * kTaskBytes ? 1 : ThreadsAvailable();
   // Channels-last on both sides: a piece of all channels of some pixels is read and written while it is in
   // L1.
   const bool pixelwise = src.channel == 1 && dst.channel == 1;
   int64_t share = pixels;
   if (pixelwise) {
     share = kPixels;
-  } else if (total >= 2 * kTaskBytes && ThreadsAvailable() > 1 && pixels * bytes_per_pixel > 2 * kTaskBytes) {
-    share = std::max(kPixels, (kTaskBytes / bytes_per_pixel + kPixels - 1) / kPixels * kPixels);
+  } else if (threads > 1 && pixels * step * bytes_per_channel > 2 * kTaskBytes) {
+    share = std::max(kPixels, (kTaskBytes / (step * bytes_per_channel) + kPixels - 1) / kPixels * kPixels);
   }
   const int64_t shares = (pixels + share - 1) / share;
+  // Where few pixels leave threads idle, their channels are shared as well.
+  const bool few = threads > 1 && images * shares < 4 * threads;
+  const int64_t task_channels =
+      std::max<int64_t>(kTaskBytes / (std::min(share, pixels) * bytes_per_channel) / kMaxC0, 1) * kMaxC0;
+  if (few && step == channels) step = std::min(step, task_channels);
+  const int64_t steps = (channels + step - 1) / step;
   const PieceCopier copier(src, dst, total / 2 >= vector::StreamingThreshold());
   const auto piece = [&](int64_t n, int64_t c, int64_t at) {
     const int64_t count = std::min(share, pixels - at);
     copier.Copy(n, c, std::min(step, channels - c), at, count);
     if (to_blocks && c + step >= channels) ZeroPadding(dst, n, channels, at, count);
   };
-  const int64_t steps_per_task = pixelwise ? steps : 1;
+  const int64_t steps_per_task = !pixelwise ? 1
+                                 : few      ? std::clamp<int64_t>(task_channels / step, 1, steps)
+                                            : steps;
+  const int64_t groups = (steps + steps_per_task - 1) / steps_per_task;
   const auto task = [&](int64_t t, int) {
-    const int64_t at = t % shares * share, image_step = t / shares * steps_per_task;
-    for (int64_t k = image_step; k < image_step + steps_per_task; ++k) piece(k / steps, k % steps * step, at);
+    const int64_t at = t % shares * share, n = t / shares / groups,
+                  first = t / shares % groups * steps_per_task;
+    for (int64_t k = first; k < std::min(first + steps_per_task, steps); ++k) piece(n, k * step, at);
   };
-  const int64_t tasks = images * (steps / steps_per_task) * shares;
-  if (total < 2 * kTaskBytes) {
+  const int64_t tasks = images * groups * shares;
+  if (threads == 1) {
     for (int64_t t = 0; t < tasks; ++t) task(t, 0);
   } else {
     ParallelFor(tasks, task);
