@@ -1,3 +1,15 @@
+# Tests share one precompiled header: GoogleTest is most of what they parse.
+function(opsnn_precompiled_gtest target)
+  if(NOT TARGET opsnn_gtest_pch)
+    # A program, as tests are: libraries are compiled with -fPIC, programs with -fPIE, and the header fits one only.
+    file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/gtest_pch.cc CONTENT "int main() {}\n")
+    add_executable(opsnn_gtest_pch ${CMAKE_BINARY_DIR}/generated/gtest_pch.cc)
+    target_link_libraries(opsnn_gtest_pch PRIVATE opsnn_options GTest::gtest)
+    target_precompile_headers(opsnn_gtest_pch PRIVATE <gtest/gtest.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM opsnn_gtest_pch)
+endfunction()
+
 # opsnn_module(<name> [DIR dir] [DEPS modules...] [LIBS libs...] [KERNELS])
 # One static library per module, from every *.cc under its folder; *_test.cc become the test binary
 # <name>_test, *_bench.cc the benchmark <name>_bench. KERNELS compiles with -O3 (hot loops).
@@ -41,6 +53,7 @@ function(opsnn_module name)
     find_package(GTest REQUIRED)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE opsnn_${name} opsnn_testing GTest::gtest_main)
+    opsnn_precompiled_gtest(${name}_test)
     add_test(NAME ${name} COMMAND ${name}_test)
     set(seconds 1200)
     if(OPSNN_SANITIZE)  # the thread sanitizer costs a factor of ten and more

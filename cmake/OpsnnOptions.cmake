@@ -18,8 +18,12 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 find_program(OPSNN_CCACHE ccache)
 if(OPSNN_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${OPSNN_CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${OPSNN_CCACHE})
+  # Clones share their objects (base directory), misses are preprocessed once (dependency files say what was read),
+  # and precompiled headers count by their content.
+  set(launcher env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+               ${OPSNN_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
 endif()
 
 find_package(Threads REQUIRED)
