@@ -121,8 +121,7 @@ void AddTile(CLI::App& app, Run& run) {
           "Charge each block to the memory that the profile names instead of all to L1");
   cmd->add_option("--order", o->question.order,
                   "Sides in the order in which they are halved until the tile fits, kmn or k,m,n; others "
-                  "follow, longer "
-                  "first")
+                  "follow, longer first; default: the setting retry_order")
       ->check(NotEmpty("k, m and n in any order, as in kmn or k,m,n"));
   cmd->add_option("--profile", o->profile, "Device profile, e.g. host:l1_bytes=512K, Ascend910B1")
       ->check(NotEmpty("the name of a device profile"));

@@ -36,8 +36,9 @@ struct TileQuestion {
   DType dtype = DType::kF32;
   bool double_buffer = false;  // A and B twice: the next ones come in while these are used
   int epilogue_blocks = 1;     // operands and results of the chain, each as large as C's block; 0 to 16
-  std::string order =
-      "k";             // of the tries: sides as they are halved, "kmn"; those not named follow, longer first
+  // Of the tries: sides as they are halved, "kmn"; those not named follow, longer first. "": the setting
+  // retry_order.
+  std::string order;
   bool pools = false;  // charge each block to the memory that the profile names, else all to L1
 };
 struct TileBudget {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/knobs.h"
 #include "base/status.h"
 #include "opsnn/operator_model.h"
 
@@ -113,6 +114,13 @@ TEST(AskTile, TheLadderFollowsTheOrder) {
     EXPECT_LT(tiles(kib, "kmn")[1].tile_k, first.tile_k) << kib;
   }
   EXPECT_TRUE(shrunk);
+  // Without an order of its own a question follows the setting, and so does the judge.
+  ASSERT_TRUE(SetKnob("retry_order", "nkm").ok());
+  EXPECT_EQ(sides(""), sides("nkm"));
+  EXPECT_EQ(sides("mnk"), "128,256,64 64,256,64 32,256,64 ");
+  ASSERT_TRUE(SetKnob("retry_order", "k").ok());
+  EXPECT_EQ(sides(""), sides("k"));
+  EXPECT_FALSE(SetKnob("retry_order", "kk").ok());
   TileQuestion wrong{.tile_m = 1, .tile_n = 1, .tile_k = 1};
   wrong.order = "kk";
   EXPECT_NE(std::string::npos, AskTile(wrong).status().message().find("each at most once"));

@@ -34,7 +34,7 @@ Status CheckQuestion(const TileQuestion& q) {
     }
   }
   const size_t first = q.order.find_first_not_of("kmn");
-  if (q.order.empty() || q.order.size() > 3 || first != std::string::npos ||
+  if (q.order.size() > 3 || first != std::string::npos ||
       std::set<char>(q.order.begin(), q.order.end()).size() != q.order.size())
     return InvalidArgument("tile: order is \"%s\"; allowed: k, m and n in any order, each at most once",
                            q.order.c_str());
@@ -68,7 +68,8 @@ struct Asker {
 
 Result<TileReport> AskTile(const TileQuestion& q, const std::string& profile) {
   OPSNN_RETURN_IF_ERROR(CheckQuestion(q));
-  const Knobs& knobs = GetKnobs();
+  Knobs knobs = GetKnobs();
+  if (!q.order.empty()) knobs.retry_order = q.order;
   OPSNN_ASSIGN_OR_RETURN(const device::DeviceProfile p,
                          device::FindProfile(profile.empty() ? knobs.profile : profile));
   const size_t size = SizeOf(q.dtype);
@@ -83,9 +84,9 @@ Result<TileReport> AskTile(const TileQuestion& q, const std::string& profile) {
   plan::Tile tile = given;
   TileReport r;
   if (given.m > 0 && given.n > 0 && given.k > 0) {
-    r.retries = plan::RetryFrom(tile, blocks, p, knobs, !q.pools, q.order).retries;
+    r.retries = plan::RetryFrom(tile, blocks, p, knobs, !q.pools).retries;
   } else {
-    plan::TileChoice c = plan::ChooseTile(shape, given, blocks, p, ask.cores, knobs, !q.pools, q.order);
+    plan::TileChoice c = plan::ChooseTile(shape, given, blocks, p, ask.cores, knobs, !q.pools);
     tile = c.tile;
     r.retries = std::move(c.retries);
   }

@@ -22,8 +22,9 @@ extern char** environ;
 namespace opsnn {
 namespace {
 
-using Member = std::variant<int Knobs::*, int64_t Knobs::*, double Knobs::*, bool Knobs::*,
-                            std::string Knobs::*, FusionMode Knobs::*, NumericsPolicy Knobs::*>;
+using Member =
+    std::variant<int Knobs::*, int64_t Knobs::*, double Knobs::*, bool Knobs::*, std::string Knobs::*,
+                 FusionMode Knobs::*, NumericsPolicy Knobs::*, ProductMode Knobs::*>;
 
 // How the words of a text knob are judged. kNames: a list of names that base does not know.
 enum class Words : uint8_t { kAny, kOne, kList, kNames };
@@ -57,6 +58,13 @@ const Row kRows[] = {
      "share of L1 that the planner leaves alone"},
     {"min_tile_k", "OPSNN_MIN_TILE_K", &Knobs::min_tile_k, 0, 1 << 20, "", Words::kAny,
      "smallest tile_k the planner may choose; 0 = none"},
+    {"retry_order", "OPSNN_RETRY_ORDER", &Knobs::retry_order, 0, 0,
+     "k,m,n,km,kn,mk,mn,nk,nm,kmn,knm,mkn,mnk,nkm,nmk", Words::kOne,
+     "sides of a tile in the order in which they are halved until it fits; those not named follow, the "
+     "longer "
+     "first"},
+    {"product", "OPSNN_PRODUCT", &Knobs::product, 0, 0, "planned,plain", Words::kOne,
+     "planned: blocks and packing of products follow from their sizes; plain: fixed blocks, to compare with"},
     {"fuse_threshold", "OPSNN_FUSE_THRESHOLD", &Knobs::fuse_threshold, 0, 1, "", Words::kAny,
      "benefit that fusing needs, as a share of the split time"},
     {"plan_cache_bytes", "OPSNN_PLAN_CACHE_BYTES", &Knobs::plan_cache_bytes, 0, kTera, "", Words::kAny,
@@ -194,6 +202,11 @@ struct Assign {
     knobs.*m = text == "exact" ? NumericsPolicy::kExact : NumericsPolicy::kExcess;
     return true;
   }
+  bool operator()(ProductMode Knobs::*m) const {
+    if (!InWords(row.words, text)) return false;
+    knobs.*m = text == "plain" ? ProductMode::kPlain : ProductMode::kPlanned;
+    return true;
+  }
 };
 
 struct Print {
@@ -209,6 +222,9 @@ struct Print {
   }
   std::string operator()(NumericsPolicy Knobs::*m) const {
     return knobs.*m == NumericsPolicy::kExact ? "exact" : "excess";
+  }
+  std::string operator()(ProductMode Knobs::*m) const {
+    return knobs.*m == ProductMode::kPlain ? "plain" : "planned";
   }
 };
 

@@ -18,6 +18,7 @@ namespace opsnn {
 
 enum class FusionMode : uint8_t { kAuto, kOff, kForce };  // judge decides / never / wherever it is legal
 enum class NumericsPolicy : uint8_t { kExcess, kExact };  // may fusing drop an intermediate rounding?
+enum class ProductMode : uint8_t { kPlanned, kPlain };  // blocks of the planner / fixed ones, as a yardstick
 
 struct Knobs {
   int threads = 0;                        // OPSNN_THREADS, 0 = as many as the process may use
@@ -28,7 +29,10 @@ struct Knobs {
   std::string profile = "host";  // OPSNN_PROFILE: device that explain and capacity queries answer for
   double l1_reserve = 0.0;       // OPSNN_L1_RESERVE in [0, 0.9]: share of L1 the planner leaves alone
   int64_t min_tile_k = 0;        // OPSNN_MIN_TILE_K, 0 = none
-  double fuse_threshold = 0.0;   // OPSNN_FUSE_THRESHOLD: benefit needed, as a share of the split time, [0, 1]
+  std::string retry_order =
+      "k";  // OPSNN_RETRY_ORDER: sides of a tile that does not fit as they are halved, "kmn"
+  ProductMode product = ProductMode::kPlanned;  // OPSNN_PRODUCT = planned|plain
+  double fuse_threshold = 0.0;  // OPSNN_FUSE_THRESHOLD: benefit needed, as a share of the split time, [0, 1]
   int64_t plan_cache_bytes = 8 << 20;      // OPSNN_PLAN_CACHE_BYTES
   int64_t model_cache_bytes = 256 << 20;   // OPSNN_MODEL_CACHE_BYTES: prepared forms, and arenas between runs
   int64_t weight_cache_bytes = 256 << 20;  // OPSNN_WEIGHT_CACHE_BYTES: packed weights that no form uses now

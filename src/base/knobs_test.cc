@@ -101,6 +101,22 @@ TEST(Knobs, ErrorsNameKeyAndAllowedValues) {
   EXPECT_TRUE(Contains(got, "|0")) << got;  // the bad key keeps its default
 }
 
+TEST(Knobs, OrderOfTheSidesAndFormOfTheProduct) {
+  const ConfigText file("retry_order = \"nkm\"\nproduct = \"plain\"\n");
+  const std::string got = InChild([&] {
+    setenv("OPSNN_CONFIG", file.path(), 1);
+    setenv("OPSNN_PRODUCT", "planned", 1);
+    std::string s = InitKnobs().message() + GetKnobs().retry_order;
+    s += StrFormat("|%d|", GetKnobs().product == ProductMode::kPlanned);
+    for (const char* order : {"mkn", "k", "kk", "", "kmnk", "x"})
+      s += SetKnob("retry_order", order).ok() ? "y" : "n";
+    return s + SetKnob("product", "naive").message();
+  });
+  EXPECT_TRUE(got.starts_with("nkm|1|yynnnn")) << got;
+  EXPECT_TRUE(Contains(got, "product: value \"naive\" is not allowed; allowed: one of planned, plain"))
+      << got;
+}
+
 // A source that contradicts itself is told so; one that overrules another is not.
 TEST(Knobs, ContradictionsAreRefused) {
   const ConfigText both("fuse_threshold = 0.25\nfusion = \"force\"\n"), threshold("fuse_threshold = 0.25\n");

@@ -54,7 +54,9 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
   key.clear();
   call.AppendKey(&key);
   AppendAliases(same_memory, &key);
-  key.push_back(static_cast<char>(GetKnobs().fusion));
+  const Knobs& knobs = GetKnobs();
+  key.push_back(static_cast<char>(knobs.fusion));
+  key.push_back(static_cast<char>(knobs.product));
   std::shared_ptr<const CallPlan> plan = FindPlan(key);
   if (!plan) {
     OPSNN_ASSIGN_OR_RETURN(plan, BuildPlan(call, same_memory));

@@ -141,7 +141,9 @@ Status Run(Kind kind, const float* a, const float* b, float* c, int m, int n, in
   static auto* cache = new plan::PlanCache<Key, Planned>;
   constexpr int64_t kBytesPerPlan = 4096;
   if (m == 0 || n == 0) return OkStatus();
-  const Key key{{static_cast<uint64_t>(kind) | static_cast<uint64_t>(GetKnobs().fusion) << 8,
+  const Knobs& knobs = GetKnobs();
+  const Key key{{static_cast<uint64_t>(kind) | static_cast<uint64_t>(knobs.fusion) << 8 |
+                     static_cast<uint64_t>(knobs.product) << 16,
                  static_cast<uint64_t>(m), static_cast<uint64_t>(n), static_cast<uint64_t>(k)}};
   std::shared_ptr<const Planned> planned = cache->Find(key);
   if (!planned) {
@@ -151,8 +153,8 @@ Status Run(Kind kind, const float* a, const float* b, float* c, int m, int n, in
     if (apart) {
       OPSNN_ASSIGN_OR_RETURN(made.then, MakeKernel(Kind::kRelu, m, n, 0));
     }
-    planned = cache->Insert(key, std::make_shared<Planned>(std::move(made)), kBytesPerPlan,
-                            GetKnobs().plan_cache_bytes);
+    planned =
+        cache->Insert(key, std::make_shared<Planned>(std::move(made)), kBytesPerPlan, knobs.plan_cache_bytes);
   }
   size_t bytes = planned->kernel->workspace_bytes();
   if (planned->then) bytes = std::max(bytes, planned->then->workspace_bytes());

@@ -142,6 +142,7 @@ Status ProductForms::Bind() {
   const plan::GemmBlocking g = plan::PlanGemmBlocking({s_.m, s_.n, s_.k, s_.batch}, {tile.mr, tile.nr}, host);
   p.blocking.mc = g.mc;
   p.blocking.kc = g.kc;
+  p.blocking.direct_floats = plan::DirectFloats(host);
   split_ = p;
   split_.c = c_.as<float>();
   fused_ = p;

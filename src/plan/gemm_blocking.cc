@@ -37,4 +37,8 @@ GemmBlocking PlanGemmBlocking(const GemmShape& s, MicroTile tile, const device::
   return b;
 }
 
+int64_t DirectFloats(const device::DeviceProfile& host) {
+  return static_cast<int64_t>(host.l1_bytes()) / 8 * 7 / static_cast<int64_t>(sizeof(float));
+}
+
 }  // namespace opsnn::plan

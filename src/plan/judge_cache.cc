@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "plan/judge.h"
+#include "plan/pair.h"
 
 namespace opsnn::plan {
 namespace {
@@ -39,9 +40,16 @@ int64_t ClassOf(int64_t v) {
 
 uint64_t Bits(double v) { return std::bit_cast<uint64_t>(v); }
 
+// Up to three of k, m and n in six bits.
+uint64_t OrderWord(std::string_view order) {
+  uint64_t word = 0;
+  for (const char side : order) word = word << 2 | (side == 'k' ? 1u : side == 'm' ? 2u : 3u);
+  return word;
+}
+
 uint64_t KnobWord(const Knobs& k) {
   return static_cast<uint64_t>(k.fusion) | static_cast<uint64_t>(k.policy) << 8 |
-         static_cast<uint64_t>(k.min_tile_k) << 16;
+         OrderWord(k.retry_order) << 10 | static_cast<uint64_t>(k.min_tile_k) << 16;
 }
 
 // Strings and the Decision itself; an estimate, good enough to bound the cache.
@@ -136,6 +144,37 @@ std::shared_ptr<const Decision> CachedJudgePointwise(const PointwiseEdge& e, con
     of_class.output_bytes = ClassOf(e.output_bytes);
     of_class.threads = threads;
     return JudgePointwiseChain(of_class, p, knobs);
+  });
+}
+
+std::shared_ptr<const Decision> CachedJudgePair(const PairEdge& e, const DeviceProfile& p,
+                                                const Knobs& knobs) {
+  const int threads = p.is_host() ? (e.threads > 0 ? e.threads : ThreadsAvailable()) : 0;
+  JudgeKey key;
+  key.data = {uint64_t{3} | static_cast<uint64_t>(e.words) << 34,
+              static_cast<uint64_t>(ClassOf(e.images)),
+              static_cast<uint64_t>(ClassOf(e.rows)),
+              static_cast<uint64_t>(ClassOf(e.columns)),
+              static_cast<uint64_t>(ClassOf(e.channels)),
+              static_cast<uint64_t>(ClassOf(e.out_channels)),
+              static_cast<uint64_t>(e.taps),
+              static_cast<uint64_t>(ClassOf(e.input_bytes)),
+              static_cast<uint64_t>(e.strip_rows),
+              static_cast<uint64_t>(ClassOf(e.overlap_bytes)),
+              static_cast<uint64_t>(threads),
+              p.Fingerprint(),
+              KnobWord(knobs),
+              Bits(knobs.l1_reserve),
+              Bits(knobs.fuse_threshold),
+              std::hash<std::string>{}(e.chain)};
+  return FindOrJudge(key, knobs, [&] {
+    PairEdge of_class = e;
+    of_class.images = ClassOf(e.images);
+    of_class.rows = ClassOf(e.rows), of_class.columns = ClassOf(e.columns);
+    of_class.channels = ClassOf(e.channels), of_class.out_channels = ClassOf(e.out_channels);
+    of_class.input_bytes = ClassOf(e.input_bytes), of_class.overlap_bytes = ClassOf(e.overlap_bytes);
+    of_class.threads = threads;
+    return JudgePair(of_class, p, knobs);
   });
 }
 

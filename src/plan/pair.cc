@@ -73,6 +73,14 @@ void AddFused(const Pair& c, CostSum& t) {
 
 }  // namespace
 
+PairRoom RoomOfPair(const DeviceProfile& p, int cores) {
+  // An eighth of a private cache each for what lies between, the rows read and those written: 128 KiB of one
+  // of 1 MiB. Half of it for weights.
+  constexpr double kStripShare = 0.5, kWeightShare = 0.5;
+  return {static_cast<int64_t>(kStripShare * BlockBytes(p, cores) / std::max(cores, 1)),
+          static_cast<int64_t>(kWeightShare * p.l1_bytes())};
+}
+
 Decision JudgePair(const PairEdge& e, const DeviceProfile& p, const Knobs& knobs) {
   Decision d;
   d.chain = e.chain;

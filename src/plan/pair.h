@@ -4,6 +4,7 @@
 #define OPSNN_PLAN_PAIR_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/knobs.h"
@@ -23,7 +24,17 @@ struct PairEdge {
   bool words = true;  // false: verdict and times alone
 };
 
+// What one core's part of the memories on chip has room for.
+struct PairRoom {
+  int64_t strip_bytes = 0;   // of what lies between, beside the rows that are read and written
+  int64_t weight_bytes = 0;  // of the product, which every strip reads again
+};
+PairRoom RoomOfPair(const device::DeviceProfile& p, int cores);
+
 Decision JudgePair(const PairEdge& e, const device::DeviceProfile& p, const Knobs& knobs);
+// The decision of the pair's shape class, as of CachedJudgeContraction. Never null.
+std::shared_ptr<const Decision> CachedJudgePair(const PairEdge& e, const device::DeviceProfile& p,
+                                                const Knobs& knobs);
 
 }  // namespace opsnn::plan
 

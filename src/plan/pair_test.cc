@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "plan/judge.h"
 #include "plan/plan_tester.h"
 
 namespace opsnn::plan {
@@ -57,6 +58,35 @@ TEST(Pairs, TheSameWithoutWords) {
     EXPECT_EQ(s.time_fused_us, d.time_fused_us);
     EXPECT_TRUE(s.split_terms.empty() && s.reason.empty());
   }
+}
+
+TEST(Pairs, StripsFollowFromTheDevice) {
+  DeviceProfile p = TestHost();
+  p.Set(Field::k_l1_bytes, 2 << 20, "test");
+  EXPECT_EQ(RoomOfPair(p, 1).strip_bytes, 256 << 10);
+  EXPECT_EQ(RoomOfPair(p, 2).strip_bytes, 256 << 10);
+  EXPECT_EQ(RoomOfPair(p, 2).weight_bytes, 1 << 20);
+  p.Set(Field::k_l1_bytes, 512 << 10, "test");
+  EXPECT_EQ(RoomOfPair(p, 2).strip_bytes, 64 << 10);
+  const auto npu = device::FindProfile("910B1");
+  ASSERT_TRUE(npu.ok());
+  const int cores = static_cast<int>(npu->cores());
+  EXPECT_GT(RoomOfPair(*npu, cores).strip_bytes, 0);
+  EXPECT_LE(static_cast<double>(RoomOfPair(*npu, cores).strip_bytes) * cores, npu->l2_bytes() / 4);
+}
+
+TEST(Pairs, Cached) {
+  ClearJudgeCache();
+  const DeviceProfile p = TestHost();
+  for (int i = 0; i < 2; ++i)
+    for (const PairEdge& edge : {Edge(8, 32, 112, 16), Edge(1, 192, 28, 32), Edge(8, 144, 56, 24, 2)}) {
+      EXPECT_EQ(CachedJudgePair(edge, p, Knobs{})->verdict, JudgePair(edge, p, Knobs{}).verdict);
+    }
+  EXPECT_EQ(JudgeCacheCounters().misses, 3);
+  EXPECT_EQ(JudgeCacheCounters().hits, 3);
+  Knobs force;
+  force.fusion = FusionMode::kForce;
+  EXPECT_EQ(CachedJudgePair(Edge(1, 192, 28, 32), p, force)->verdict, Verdict::kFuse);
 }
 
 TEST(Pairs, KnobsAndRules) {

@@ -50,7 +50,7 @@ struct Solver {
   int64_t min_k;
   Alignment align;
   int cores;
-  std::string_view order = "k";  // sides that the ladder halves first
+  std::string_view order;  // sides that the ladder halves first
 
   // Sums of bytes only, for the inner loop: the same arithmetic as ComputeBudget without its texts.
   bool FitsFast(const Tile& t, int epilogue_blocks) const {
@@ -186,10 +186,17 @@ Budget ComputeBudget(const Tile& t, const TileBlocks& blocks, const DeviceProfil
 }
 
 TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlocks& blocks,
-                      const DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool,
-                      std::string_view order) {
-  Solver s{shape, given, blocks, p, knobs.l1_reserve, single_pool, knobs.min_tile_k, AlignmentOf(blocks, p),
-           cores, order};
+                      const DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool) {
+  Solver s{shape,
+           given,
+           blocks,
+           p,
+           knobs.l1_reserve,
+           single_pool,
+           knobs.min_tile_k,
+           AlignmentOf(blocks, p),
+           cores,
+           knobs.retry_order};
   s.shape.m = std::max<int64_t>(shape.m, 1);
   s.shape.n = std::max<int64_t>(shape.n, 1);
   s.shape.k = std::max<int64_t>(shape.k, 1);
@@ -219,11 +226,18 @@ TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlo
 }
 
 TileChoice RetryFrom(const Tile& first, const TileBlocks& blocks, const DeviceProfile& p, const Knobs& knobs,
-                     bool single_pool, std::string_view order) {
+                     bool single_pool) {
   const MatrixShape shape{first.m, first.n, first.k, 1, DType::kF32, 0, false};
-  const Solver s{
-      shape, {},   blocks, p, knobs.l1_reserve, single_pool, knobs.min_tile_k, AlignmentOf(blocks, p),
-      1,     order};
+  const Solver s{shape,
+                 {},
+                 blocks,
+                 p,
+                 knobs.l1_reserve,
+                 single_pool,
+                 knobs.min_tile_k,
+                 AlignmentOf(blocks, p),
+                 1,
+                 knobs.retry_order};
   TileChoice c;
   c.tile = first;
   c.fits = s.Try(c.tile, c.retries);

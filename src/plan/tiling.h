@@ -53,17 +53,16 @@ struct TileChoice {
   Tile alone;                  // the best without epilogue blocks; m = 0: none fits
 };
 // The aligned tile with the best predicted throughput that fits, found by shrinking the preferred tile:
-// tile_k first (never below min_tile_k), then tile_m and tile_n, or in another order (see RetryFrom).
-// Positive fields of `given` are kept as they are. `cores` share the blocks.
+// tile_k first (never below min_tile_k), then tile_m and tile_n, or in another order (knobs.retry_order, see
+// RetryFrom). Positive fields of `given` are kept as they are. `cores` share the blocks.
 TileChoice ChooseTile(const MatrixShape& shape, const Tile& given, const TileBlocks& blocks,
-                      const device::DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool,
-                      std::string_view order = "k");
+                      const device::DeviceProfile& p, int cores, const Knobs& knobs, bool single_pool);
 
-// The ladder alone: `first`, then each tile that it tries, down to the first that fits. `order` names the
-// sides in the order in which they are halved, "kmn" or "nk"; those that it does not name follow, the longer
-// first.
+// The ladder alone: `first`, then each tile that it tries, down to the first that fits. knobs.retry_order
+// names the sides in the order in which they are halved, "kmn" or "nk"; those that it does not name follow,
+// the longer first.
 TileChoice RetryFrom(const Tile& first, const TileBlocks& blocks, const device::DeviceProfile& p,
-                     const Knobs& knobs, bool single_pool, std::string_view order = "k");
+                     const Knobs& knobs, bool single_pool);
 
 // What calc_tiling of the small C API answers: f32, single buffers, all four blocks against L1.
 struct TilingAnswer {

@@ -226,7 +226,9 @@ bool Judge(Graph& g, const PassContext& c, plan::PairEdge e) {
   e.words = c.record;
   Knobs knobs = GetKnobs();
   if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
-  g.decisions.push_back(plan::JudgePair(e, *c.profile, knobs));
+  const auto d = plan::CachedJudgePair(e, *c.profile, knobs);
+  if (!c.record) return FinishSilently(g, c, *d);
+  Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
 

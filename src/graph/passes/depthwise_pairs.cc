@@ -12,6 +12,8 @@
 namespace opsnn::graph {
 namespace {
 
+constexpr const char* kChain = "depthwise+pointwise";
+
 class Pairer {
  public:
   Pairer(Graph& g, PassContext& c) : r_(g), g_(g), c_(c) {}
@@ -35,27 +37,36 @@ class Pairer {
     if (!IsPlain(n)) return;
     const ValueId middle = g_.nodes[n].inputs[0];
     const NodeId p = r_.Producer(middle);
-    if (p < 0 || !IsPlain(p) || !r_.SingleUse(middle)) return;
+    if (p < 0 || !IsPlain(p) || (!c_.record && !r_.SingleUse(middle))) return;
     const Node &first = g_.nodes[p], &second = g_.nodes[n];
-    // The second's chain may read what lies between, too.
-    if (std::count(second.inputs.begin(), second.inputs.end(), middle) != 1) return;
+    const int cores = plan::ActiveCores(*c_.profile, 0);
+    const plan::PairRoom room = plan::RoomOfPair(*c_.profile, cores);
+    const char* why = nullptr;
     const auto shapes = ops::MatchPair(r_.desc(first.inputs[0]), r_.desc(first.inputs[1]), first.attrs,
-                                       r_.desc(second.inputs[1]), second.attrs);
-    if (!shapes) return;
+                                       r_.desc(second.inputs[1]), second.attrs, room, &why);
     std::optional<ops::PairActivation> act = ops::PairActivation{};
-    if (first.tail) act = ops::PairActivation::FromTail(first.tail->program);
-    if (!act) return;
+    if (shapes) {
+      if (first.tail) act = ops::PairActivation::FromTail(first.tail->program);
+      // The second's chain may read what lies between, too.
+      const bool alone = std::count(second.inputs.begin(), second.inputs.end(), middle) == 1;
+      why = r_.IsOutput(middle)               ? "what lies between is an output of the model"
+            : !r_.SingleUse(middle) || !alone ? "what lies between has other readers"
+            : !act ? "the chain between the two is none that is applied in registers"
+                   : nullptr;
+    }
+    if (why) Refuse(g_, c_, kChain, n, DType::kF32, why);
+    if (!shapes || why) return;
     ++c_.matches;
-    if (!Judge(g_, c_, EdgeOf(n, *shapes))) return;
+    if (!Judge(g_, c_, EdgeOf(n, *shapes, cores, room))) return;
     ++c_.effects;
     Apply(p, n, *act);
   }
 
-  plan::PairEdge EdgeOf(NodeId n, const ops::PairShapes& s) const {
+  plan::PairEdge EdgeOf(NodeId n, const ops::PairShapes& s, int cores, const plan::PairRoom& room) const {
     const conv::ConvShape& a = s.first;
     plan::PairEdge e;
     if (c_.record) {
-      e.chain = "depthwise+pointwise";
+      e.chain = kChain;
       e.where = g_.nodes[n].name;
       e.shape = StrFormat("%lldx%lldx%lldx%lld -> %lld", static_cast<long long>(a.n),
                           static_cast<long long>(a.oc), static_cast<long long>(a.oh),
@@ -64,7 +75,7 @@ class Pairer {
     e.images = a.n, e.rows = a.oh, e.columns = a.ow;
     e.channels = a.oc, e.taps = a.taps(), e.out_channels = s.second.oc;
     e.input_bytes = a.n * a.c * a.plane() * static_cast<int64_t>(sizeof(float));
-    e.strip_rows = ops::PairRows(s, plan::ActiveCores(*c_.profile, 0));
+    e.strip_rows = ops::PairRows(s, cores, room);
     e.overlap_bytes =
         std::max<int64_t>(0, (a.kh - 1) * a.dh + 1 - a.sh) * a.w * a.c * static_cast<int64_t>(sizeof(float));
     return e;

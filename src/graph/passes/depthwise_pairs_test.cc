@@ -71,6 +71,33 @@ TEST(DepthwisePairs, LeaveWhatSomebodyElseReads) {
             0);
 }
 
+// Pairs that no kernel joins are shown with the reason; other convolutions are none of this pass's business.
+TEST(DepthwisePairs, LeaveAReason) {
+  const auto reasons = [](auto&& make) {
+    GraphMaker m;
+    make(m, Depthwise(m, m.In("x", {1, 20, 9, 9}), 20, 3, 1));
+    std::string s;
+    for (const plan::Decision& d : RunGraph(m, Mode(FusionMode::kAuto)).decisions)
+      if (d.chain == "depthwise+pointwise" && d.verdict == plan::Verdict::kRefuse) s += d.reason + "|";
+    return s;
+  };
+  EXPECT_EQ(reasons([](GraphMaker& m, ValueId v) {
+              m.Out(v);
+              m.Out(m.Op("Conv", {v, m.Random({8, 20, 1, 1})}));
+            }),
+            "what lies between is an output of the model|");
+  EXPECT_EQ(reasons([](GraphMaker& m, ValueId v) {
+              m.Out(m.Op("Conv", {v, m.Random({8, 20, 1, 1})}));
+              m.Out(m.Op("Conv", {v, m.Random({8, 20, 3, 3})}));
+            }),
+            "what lies between has other readers|");
+  EXPECT_EQ(reasons([](GraphMaker& m, ValueId v) {
+              m.Out(m.Op("Conv", {m.Op("Relu", {m.Op("Neg", {v})}), m.Random({8, 20, 1, 1})}));
+            }),
+            "the chain between the two is none that is applied in registers|");
+  EXPECT_EQ(reasons([](GraphMaker& m, ValueId v) { m.Out(m.Op("Conv", {v, m.Random({8, 20, 3, 3})})); }), "");
+}
+
 // Whatever it says, it says it with terms, and the graph follows.
 TEST(DepthwisePairs, FollowTheJudge) {
   for (const int64_t size : {7, 112}) {

@@ -16,10 +16,6 @@ namespace opsnn::conv {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
-// What lies between the two, beside the rows that are read and written: a part of the private L2.
-constexpr int64_t kStripBytes = 256 << 10;
-// Weights of the product that every strip reads again stay in L2 beside it.
-constexpr int64_t kResidentWeightBytes = 1 << 20;
 
 class PairRun {
  public:
@@ -35,7 +31,7 @@ class PairRun {
         post_b_(second.post()),
         blocks_(CeilDiv(a_.oc, int64_t{kC0})),
         out_blocks_(CeilDiv(b_.oc, int64_t{kC0})),
-        rows_(PairStripRows(a_, ThreadsAvailable())),
+        rows_(PairStripRows(a_, ThreadsAvailable(), plan.strip_bytes)),
         strip_plane_((rows_ * a_.ow + kMaxPixels) * kC0) {
     for (int64_t c = 0; c < a_.oc; c += kC0)
       segments_.push_back(
@@ -126,30 +122,31 @@ std::string PairPlan::Describe() const {
   return first.Describe() + "; its rows go on to " + second.Describe();
 }
 
-const char* PairRefusal(const ConvShape& first, const ConvShape& second) {
+const char* PairRefusal(const ConvShape& first, const ConvShape& second, const PairLimits& limits) {
   if (first.transposed || second.transposed) return "transposed";
   if (Refusal(first, Variant::kDepthwise)) return "the first is not depthwise";
   if (!first.flat()) return "three dimensions";
   if (Refusal(second, Variant::kPointwise)) return "the second is not pointwise";
-  if (second.c * RoundUp(second.oc, int64_t{kC0}) * kFloatBytes > kResidentWeightBytes)
+  if (second.c * RoundUp(second.oc, int64_t{kC0}) * kFloatBytes > limits.weight_bytes)
     return "weights of the product that do not stay in L2 beside the rows";
   return nullptr;
 }
 
 // As few strips as fit the cache, and so many that threads have equal shares: each costs the rows that it has
 // in common with the next.
-int64_t PairStripRows(const ConvShape& first, int threads) {
+int64_t PairStripRows(const ConvShape& first, int threads, int64_t strip_bytes) {
   constexpr int64_t kStripsPerThread = 2;
   const int64_t row_bytes = RoundUp(first.oc, int64_t{kC0}) * first.ow * kFloatBytes;
   const int64_t images = std::max<int64_t>(1, first.n), rows = std::max<int64_t>(1, first.oh);
-  int64_t strips = CeilDiv(rows * row_bytes, kStripBytes);
+  int64_t strips = CeilDiv(rows * row_bytes, std::max<int64_t>(1, strip_bytes));
   if (threads > 1) strips = std::max(strips, CeilDiv(kStripsPerThread * threads, images));
   while (strips < rows && images * strips % threads != 0) ++strips;
   return CeilDiv(rows, std::clamp<int64_t>(strips, 1, rows));
 }
 
-PairPlan PlanPair(const ConvShape& first, const ConvShape& second) {
+PairPlan PlanPair(const ConvShape& first, const ConvShape& second, const PairLimits& limits) {
   PairPlan p;
+  p.strip_bytes = limits.strip_bytes;
   ConvShape a = first, b = second;
   a.y_blocked = b.x_blocked = true;
   p.first = PlanConv(a), p.second = PlanConv(b);

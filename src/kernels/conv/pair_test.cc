@@ -240,9 +240,11 @@ TEST_P(ConvPair, Strips) {
   a.n = 2, a.c = a.oc = a.groups = 96, a.h = a.w = a.oh = a.ow = 47, a.kh = a.kw = 3, a.pt = a.pl = 1;
   b.n = 2, b.c = 96, b.oc = 56, b.h = b.oh = b.w = b.ow = 47;
   k.act = RegAct::kClip, k.residual = true;
-  const int64_t rows = PairStripRows(a, 1);
+  const int64_t rows = PairStripRows(a, 1, PairLimits{}.strip_bytes);
   ASSERT_LT(rows, a.oh);
   EXPECT_NE(a.oh % rows, 0);
+  EXPECT_LT(PairStripRows(a, 1, 64 << 10), rows);
+  EXPECT_EQ(PairStripRows(a, 1, 8 << 20), a.oh);
   const auto between = static_cast<size_t>(a.n * a.oc * a.out_plane()) * sizeof(float);
   EXPECT_LT(PlanPair(a, b).workspace_bytes, between / 100) << "room for padded biases alone";
   Check(k, rng);
@@ -258,7 +260,10 @@ TEST_P(ConvPair, RefusesWithReason) {
   EXPECT_STREQ(PairRefusal(k.first, other), "the second is not pointwise");
   Case wide = k;
   wide.first.c = wide.first.oc = wide.first.groups = wide.second.c = 960, wide.second.oc = 320;
-  EXPECT_NE(PairRefusal(wide.first, wide.second), nullptr);
+  const char* const reason = PairRefusal(wide.first, wide.second);
+  ASSERT_NE(reason, nullptr);
+  EXPECT_NE(std::string(reason).find("do not stay in L2"), std::string::npos) << reason;
+  EXPECT_EQ(PairRefusal(wide.first, wide.second, {.weight_bytes = 2 << 20}), nullptr);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiers, ConvPair,

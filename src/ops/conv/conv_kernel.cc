@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/parallel.h"
+#include "device/profile.h"
 #include "kernels/conv/conv.h"
 #include "kernels/conv/pair.h"
 #include "kernels/transpose/strided_copy.h"
@@ -9,6 +11,7 @@
 #include "ops/conv/conv_op.h"
 #include "ops/conv/conv_pair.h"
 #include "ops/conv/tail.h"
+#include "plan/pair.h"
 #include "vector/convert.h"
 #include "vector/scratch_failures.h"
 
@@ -166,9 +169,13 @@ Status ConvKernel::MakePair(const PlanContext& c) {
                          PairShapesOf(c.inputs[0]->dims, c.inputs[1]->dims, c.inputs[2]->dims, attrs));
   s.first.x_blocked = IsBlocked(*c.inputs[0]);
   s.second.y_blocked = IsBlocked(c.outputs[0]);
-  if (const char* refusal = conv::PairRefusal(s.first, s.second))
+  // Whether the caches have room is the graph's question; the call runs either way.
+  conv::PairLimits limits;
+  limits.strip_bytes = plan::RoomOfPair(device::HostProfileUnmeasured(), ThreadsAvailable()).strip_bytes;
+  limits.weight_bytes = int64_t{1} << 62;
+  if (const char* refusal = conv::PairRefusal(s.first, s.second, limits))
     return Errorf(Code::kNotImplemented, "%s: %s", kConvPair, refusal);
-  front->pair = conv::PlanPair(s.first, s.second);
+  front->pair = conv::PlanPair(s.first, s.second, limits);
   front->activation = PairActivation::Of(attrs);
   plan_ = front->pair.second;
   workspace_.Reserve(front->pair.workspace_bytes);

@@ -5,7 +5,9 @@
 
 #include <optional>
 
+#include "kernels/conv/pair.h"
 #include "ops/conv/conv_op.h"
+#include "plan/pair.h"
 #include "simd/reg_act.h"
 
 namespace opsnn::ops {
@@ -28,11 +30,13 @@ struct PairActivation {
   static std::optional<PairActivation> FromTail(const Program& program);
 };
 
-// Of nodes as they stand in a graph: nullopt where they are no pair that runs together.
+// Of nodes as they stand in a graph: nullopt where they are no pair that runs together on a device with such
+// room. `why` is then the reason where they are a depthwise and a pointwise convolution, else null.
 std::optional<PairShapes> MatchPair(const op::TensorDesc& x, const op::TensorDesc& w, const op::Attrs& attrs,
-                                    const op::TensorDesc& w2, const op::Attrs& attrs2);
+                                    const op::TensorDesc& w2, const op::Attrs& attrs2,
+                                    const plan::PairRoom& room, const char** why);
 // Rows that are made at a time.
-int64_t PairRows(const PairShapes& s, int threads);
+int64_t PairRows(const PairShapes& s, int threads, const plan::PairRoom& room);
 
 Result<op::KernelPtr> PlanConvolutionPair(const op::PlanContext& c);
 

@@ -87,7 +87,9 @@ std::optional<PairActivation> PairActivation::FromTail(const Program& program) {
 }
 
 std::optional<PairShapes> MatchPair(const TensorDesc& x, const TensorDesc& w, const op::Attrs& attrs,
-                                    const TensorDesc& w2, const op::Attrs& attrs2) {
+                                    const TensorDesc& w2, const op::Attrs& attrs2, const plan::PairRoom& room,
+                                    const char** why) {
+  *why = nullptr;
   for (const TensorDesc* d : {&x, &w, &w2})
     if (!d->known_rank || !IsKnown(d->dims) || d->dims.rank() != 4 || d->dtype != DType::kF32)
       return std::nullopt;
@@ -95,12 +97,17 @@ std::optional<PairShapes> MatchPair(const TensorDesc& x, const TensorDesc& w, co
   if (!s.ok()) return std::nullopt;
   const Result<conv::ConvShape> second =
       ShapeOfCall("Conv", false, {s->first.n, s->first.oc, s->first.oh, s->first.ow}, w2.dims, attrs2);
-  if (!second.ok() || second->im2col || s->first.im2col) return std::nullopt;
-  if (conv::PairRefusal(s->first, *second)) return std::nullopt;
-  return *s;
+  if (!second.ok()) return std::nullopt;
+  const char* const refusal = conv::PairRefusal(s->first, *second, {room.strip_bytes, room.weight_bytes});
+  if (!refusal && !second->im2col && !s->first.im2col) return *s;
+  const bool both = !conv::PairRefusal(s->first, *second, {room.strip_bytes, int64_t{1} << 62});
+  if (both) *why = refusal ? refusal : "im2col is asked for";
+  return std::nullopt;
 }
 
-int64_t PairRows(const PairShapes& s, int threads) { return conv::PairStripRows(s.first, threads); }
+int64_t PairRows(const PairShapes& s, int threads, const plan::PairRoom& room) {
+  return conv::PairStripRows(s.first, threads, room.strip_bytes);
+}
 
 }  // namespace opsnn::ops
 

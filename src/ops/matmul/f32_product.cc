@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/knobs.h"
 #include "device/profile.h"
 #include "isa/tier.h"
 #include "kernels/gemm/gemm.h"
@@ -14,18 +15,26 @@
 namespace opsnn::ops {
 namespace {
 
-// kc and mc from the planner. It plans for packed operands; what may stay in place is measured: as long as A,
-// B and C together leave an eighth of the core's own cache free, reading in place is never slower than
-// packing.
+// The product as it was before there was a planner: square blocks, both operands packed for each, no weights
+// kept. What planning gains is measured against it; the bits are the same, as sums follow k alike.
+constexpr int64_t kPlainSide = 32;
+bool IsPlain() { return GetKnobs().product == ProductMode::kPlain; }
+
+// kc and mc from the planner, and what may stay in place.
 gemm::Blocking BlockingFor(const LoopNest& nest) {
+  gemm::Blocking b;
+  if (IsPlain()) {
+    b.mc = b.kc = kPlainSide;
+    b.direct_floats = b.in_place_cols = 0;
+    return b;
+  }
   const device::DeviceProfile& host = device::HostProfileUnmeasured();
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
   const plan::GemmBlocking g =
       plan::PlanGemmBlocking({nest.m(), nest.n, nest.k, nest.batch()}, {tile.mr, tile.nr}, host);
-  gemm::Blocking b;
   b.mc = std::max<int64_t>(g.mc, tile.mr);
   b.kc = std::max<int64_t>(g.kc, 1);
-  b.direct_floats = static_cast<int64_t>(host.l1_bytes()) / 8 * 7 / static_cast<int64_t>(sizeof(float));
+  b.direct_floats = plan::DirectFloats(host);
   return b;
 }
 
@@ -147,7 +156,9 @@ void F32Product::RunByRegions(const gemm::Params& p, std::span<const vector::Epi
 // nothing.
 void F32Product::PlanPackedB(const ProductCall& call) {
   const op::TensorDesc& b = *call.context->inputs[1];
-  if (!call.context->packs || !b.constant || nest_.lead.rank() > 2 || !gemm::PackingPays(params_)) return;
+  if (IsPlain() || !call.context->packs || !b.constant || nest_.lead.rank() > 2 ||
+      !gemm::PackingPays(params_))
+    return;
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
   const int64_t batch = params_.b.batch_stride == 0 ? 1 : params_.batch;
   const std::string key =
@@ -193,6 +204,7 @@ Status F32Product::Plan(const ProductCall& call) {
   params_.c_row_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 1];
   params_.c_batch_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 2];
   params_.blocking = BlockingFor(nest_);
+  if (IsPlain()) params_.path = gemm::Path::kPanel;
   PlanPackedB(call);
   OPSNN_RETURN_IF_ERROR(FitRegions(call.name));
   a_bytes_ = AliasGuard::Extent(nest_, nest_.a, 1, nest_.k, true);
@@ -247,8 +259,10 @@ Status F32Product::Run(const op::RunArgs& args) const {
 
 std::string F32Product::variant() const {
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
-  std::string v = StrFormat("gemm %s %dx%d%s", gemm::Name(gemm::ChoosePath(params_)), tile.mr, tile.nr,
-                            params_.nz_b ? " from strips" : "");
+  const bool plain = params_.path == gemm::Path::kPanel;
+  std::string v =
+      StrFormat("gemm %s%s %dx%d%s", plain ? "plain blocks, " : "", gemm::Name(gemm::ChoosePath(params_)),
+                tile.mr, tile.nr, params_.nz_b ? " from strips" : "");
   if (bias_ >= 0) v += ", +bias";
   if (params_.epilogue.act != vector::RegAct::kNone) v += ", +activation";
   if (rest_) v += ", +program";

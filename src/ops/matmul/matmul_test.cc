@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
 
+#include "base/knobs.h"
 #include "base/parallel.h"
 #include "op/op_tester.h"
 #include "testing/testing.h"
@@ -432,6 +434,33 @@ TEST(Gemm, AlphaBetaAndEveryAddend) {
     }
     ASSERT_EQ("", Compare(op.Out().Get(), want.value, tol))
         << Name(t) << ToString(c.view().dims) << op.variant();
+  }
+}
+
+// The yardstick: other blocks and no packing ahead, the same bits.
+TEST(MatMul, PlainBlocksGiveTheBitsOfThePlannedOnes) {
+  struct Plain {
+    Plain() { EXPECT_TRUE(SetKnob("product", "plain").ok()); }
+    ~Plain() { EXPECT_TRUE(SetKnob("product", "planned").ok()); }
+  };
+  Rng rng;
+  for (int i = 0; i < 20; ++i) {
+    const DType t = std::array{DType::kF32, DType::kF16, DType::kBF16}[static_cast<size_t>(rng.Int(0, 2))];
+    const int64_t m = rng.Int(1, 90), n = rng.Int(1, 150), k = rng.Int(0, rng.Chance(0.2) ? 5000 : 200);
+    GuardedTensor a(t, {m, k}), b(t, {k, n});
+    a.FillRandom(rng), b.FillRandom(rng);
+    const auto run = [&](std::string* variant) {
+      OpTester op("MatMul");
+      EXPECT_TRUE(op.In(a).In(b).Run().ok()) << op.status().message();
+      *variant = op.variant();
+      return op.Out().Get();
+    };
+    std::string planned, plain;
+    const std::vector<double> want = run(&planned);
+    const Plain setting;
+    EXPECT_EQ(want, run(&plain)) << m << "x" << n << "x" << k << " " << planned << " / " << plain;
+    EXPECT_NE(std::string::npos, plain.find("plain blocks")) << plain;
+    EXPECT_EQ(std::string::npos, planned.find("plain")) << planned;
   }
 }
 
