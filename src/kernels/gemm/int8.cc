@@ -68,6 +68,19 @@ bool MovesAsFloats(const ByteSource& s, int64_t depth) {
   return s.k_stride == 1 && s.i_stride % kInt8Group == 0 && depth % kInt8Group == 0;
 }
 
+// The last columns of rows: moved to where whole panels can be read.
+void PackFewColumns(const ByteSource& s, int64_t width, int64_t groups, uint8_t* dst) {
+  constexpr int64_t kGroups = 16;
+  uint8_t rows[kGroups * kInt8Group * kInt8Cols] = {};
+  for (int64_t g = 0; g < groups; g += kGroups) {
+    const int64_t count = std::min(kGroups, groups - g);
+    const uint8_t* from = s.data + g * kInt8Group * s.k_stride;
+    for (int64_t k = 0; k < count * kInt8Group; ++k)
+      std::memcpy(rows + k * kInt8Cols, from + k * s.k_stride, static_cast<size_t>(width));
+    PackInt8Rows(rows, kInt8Cols, count, s.flip, dst + g * kInt8Cols * kInt8Group);
+  }
+}
+
 // dst[group][i][4], `ld` wide; zero beyond depth, which adds nothing to products and sums. What lies between
 // width and ld meets no column of C.
 void PackGroups(const ByteSource& s, int64_t width, int64_t depth, int64_t ld, uint8_t* dst) {
@@ -75,6 +88,9 @@ void PackGroups(const ByteSource& s, int64_t width, int64_t depth, int64_t ld, u
   int64_t first = 0;  // group that is not packed yet
   if (s.i_stride == 1 && width == kInt8Cols && ld == kInt8Cols) {
     PackInt8Rows(s.data, s.k_stride, whole, s.flip, dst);
+    first = whole;
+  } else if (s.i_stride == 1 && ld == kInt8Cols && width > 1) {
+    PackFewColumns(s, width, whole, dst);
     first = whole;
   } else if (MovesAsFloats(s, depth)) {
     PackPanel({s.data, DType::kF32, s.i_stride / kInt8Group, 1}, width, whole, reinterpret_cast<float*>(dst),
@@ -280,6 +296,7 @@ void RunBlock(const Job& job, Block t) {
     RunSlice(job, t, x, panels, s, b);
     s.k0 += s.depth;
   } while (s.k0 < p.k);
+  if (p.requantise) RequantiseBlock(*p.requantise, t.c, t.ldc, t.batch, t.row, t.rows, t.col, t.cols);
   if (p.program) RunProgramByRows(*p.program, p.args, {t.c, DType::kS32, t.ldc, 1}, t);
 }
 
@@ -354,7 +371,7 @@ std::shared_ptr<const PackedInt8B> PackNzInt8B(const NzOperand& b, DType a_dtype
 }
 
 void RunInt8(const Int8Params& p) {
-  assert(SizeOf(p.a.dtype) == 1 && SizeOf(p.b.dtype) == 1 && (p.c || p.program));
+  assert(SizeOf(p.a.dtype) == 1 && SizeOf(p.b.dtype) == 1 && (p.c || p.program || p.requantise));
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   Job job;
   job.p = &p;

@@ -14,8 +14,11 @@
 #include <vector>
 
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/requantise.h"
 
 namespace opsnn::gemm {
+
+inline constexpr int64_t kInt8Group = 4;  // k that are multiplied together
 
 // One value for all, or one per row of A or column of B.
 struct ZeroPoints {
@@ -45,12 +48,13 @@ struct Int8Params {
   const PackedInt8B* packed_b =
       nullptr;  // instead of b, whose dtype still counts; one of its batch or its only
   ZeroPoints a_zero, b_zero;
-  int32_t* c = nullptr;  // unit column stride; null: the program stores
+  int32_t* c = nullptr;  // unit column stride; null: program or requantise store
   int64_t c_row_stride = 0, c_batch_stride = 0;
   // Pointwise, on blocks that are still in cache. Its input 0 is the block, in s32; args are its further
   // inputs, then its outputs.
   const vector::CompiledProgram* program = nullptr;
   std::span<const vector::EpilogueArg> args;
+  const Requantise* requantise = nullptr;  // instead of c and the program
 };
 void RunInt8(const Int8Params& p);
 

@@ -4,11 +4,12 @@
 
 #include <cstdint>
 
+#include "kernels/gemm/int8.h"
+
 namespace opsnn::gemm {
 
 // 28 accumulators of 32 registers, as for f32; narrower tiers cut these tiles up.
 inline constexpr int64_t kInt8Rows = 14, kInt8Cols = 32;
-inline constexpr int64_t kInt8Group = 4;  // k per group
 
 // rows x cols of C (+)= A x B over `groups` groups of k, then plus the terms of its row and column.
 struct Int8Tile {

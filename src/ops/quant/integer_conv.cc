@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/int_math.h"
-#include "base/parallel.h"
+#include "isa/tier.h"
+#include "kernels/gemm/int8_conv.h"
 #include "op/pointwise.h"
 #include "op/window.h"
 #include "ops/data/data_op.h"
-#include "ops/quant/integer_product.h"
-#include "ops/quant/quant_op.h"
+#include "ops/matmul/product_kernel.h"
 #include "vector/run.h"
 #include "vector/scratch_failures.h"
 
@@ -48,105 +48,171 @@ Result<ConvShape> Resolve(const char* op, const Dims& x, const Dims& w, const op
   return s;
 }
 
+// Do the dims of an image lie so that its pixels are one behind the other, `step` elements apart (0: one
+// value for all of them)?
+bool PixelsInLine(const Dims& dims, const Dims& strides, int64_t* step) {
+  int64_t next = -1;
+  *step = 0;
+  for (int i = dims.rank() - 1; i >= 2; --i) {
+    if (dims[i] == 1) continue;
+    if (next < 0) *step = strides[i], next = *step;
+    if (strides[i] != next) return false;
+    next = strides[i] * dims[i];
+  }
+  return true;
+}
+
 class IntegerConvKernel : public op::Kernel {
  public:
-  Status Plan(const char* op, const op::PlanContext& c, const IntegerOperands& o,
-              const ProductFinish* finish) {
+  Status Plan(const char* op, const op::PlanContext& c, const IntegerOperands& o, const Rescale* rescale) {
     const op::TensorDesc &x = *c.inputs[static_cast<size_t>(o.a)], &w = *c.inputs[static_cast<size_t>(o.b)];
     OPSNN_ASSIGN_OR_RETURN(const ConvShape s, Resolve(op, x.dims, w.dims, op::AttrsOf(c.attrs)));
-    OPSNN_ASSIGN_OR_RETURN(x_, PlanCentred(c, o.a, o.a_zero, x.View(nullptr), 0));
-    OPSNN_ASSIGN_OR_RETURN(w_, PlanCentred(c, o.b, o.b_zero, w.View(nullptr), 0));
-    window_ = s.window;
-    group_ = s.group;
-    n_ = x.dims[0], channels_ = w.dims[1];
-    for (int i = 0; i < window_.spatial; ++i) {
-      in_[window_.AxisOf(i)] = x.dims[2 + i];
-      out_[window_.AxisOf(i)] = s.out[2 + i];
-    }
-    p_.m = w.dims[0] / s.group;
-    p_.k = channels_ * window_.kernel[0] * window_.kernel[1] * window_.kernel[2];
-    p_.n = out_[0] * out_[1] * out_[2];
-    const auto bytes = [](int64_t n) { return RoundUp(static_cast<size_t>(n) * sizeof(float), kAlignment); };
-    const size_t sizes[] = {bytes(NumElements(x.dims)), bytes(NumElements(w.dims)), bytes(NumElements(s.out)),
-                            bytes(p_.k * p_.n), bytes(p_.m * p_.n)};
-    for (size_t i = 0; i < 5; ++i) {
-      at_[i] = total_;
-      total_ += sizes[i];
-    }
-    const TensorView product = TensorView::Contiguous(nullptr, DType::kS32, s.out);
-    const TensorView y = c.outputs[0].View(nullptr);
-    ProgramBuilder copy;
-    copy.Output(copy.Unary(StageOp::kCopy, copy.Input(ComputeType::kS32)));
-    const Program last = finish ? finish->program : std::move(copy).Build();
-    std::vector<op::KernelOperand> inputs = {{0, product}};
-    for (size_t i = 0; finish && i < finish->inputs.size(); ++i) {
-      const int from = finish->inputs[i];
-      inputs_.push_back(from);
-      inputs.push_back({static_cast<int>(inputs_.size()),
-                        AlongAxis(*c.inputs[static_cast<size_t>(from)], 1, s.out.rank())});
-    }
-    OPSNN_ASSIGN_OR_RETURN(finish_,
-                           op::MakeProgramKernel(last, y.dims, std::move(inputs), {{0, y}}, 0, "requantise"));
-    return OkStatus();
+    x_ = o.a, w_ = o.b, w_view_ = w.View(nullptr);
+    x_zero_ = QuantParam::Of(c, o.a_zero), w_zero_ = QuantParam::OfZero(c, o.b_zero);
+    p_.images = x.dims[0], p_.groups = s.group, p_.m = w.dims[0] / s.group;
+    p_.x_dtype = x.dtype, p_.w_dtype = w.dtype;
+    SetWindows(s, x, w.dims[1]);
+    depth_ = RoundUp(p_.windows.depth(), gemm::kInt8Group);
+    in_place_ = w.IsContiguous() && depth_ == p_.windows.depth();
+    return PlanBehind(c, rescale);
   }
 
   Status Run(const op::RunArgs& args) const override {
-    char* base = static_cast<char*>(args.workspace);
-    void *x = base + at_[0], *w = base + at_[1], *c = base + at_[2];
-    OPSNN_RETURN_IF_ERROR(x_->Run({args.inputs, &x, nullptr}));
-    OPSNN_RETURN_IF_ERROR(w_->Run({args.inputs, &w, nullptr}));
-    IntegerProduct p = p_;
-    auto* columns = reinterpret_cast<float*>(base + at_[3]);
-    p.b = columns;
-    p.part = reinterpret_cast<float*>(base + at_[4]);
+    gemm::Int8ConvParams p = p_;
+    char* at = static_cast<char*>(args.workspace);
+    const auto take = [&at](size_t bytes) {
+      char* mine = at;
+      at += RoundUp(bytes, kAlignment);
+      return mine;
+    };
+    p.windows.x = static_cast<const uint8_t*>(args.inputs[x_]);
+    p.w = in_place_ ? static_cast<const uint8_t*>(args.inputs[w_])
+                    : ArrangeWeights(args, reinterpret_cast<uint8_t*>(take(WeightBytes())));
+    p.x_zero = static_cast<int32_t>(x_zero_.At(args, 0));
+    p.windows.fill = static_cast<uint8_t>(p.x_zero);
+    auto* zeros = reinterpret_cast<int32_t*>(take(ZeroBytes(w_zero_)));
+    p.w_zero = LoadZeros(w_zero_, args, zeros);
+    void* y = in_line_ ? args.outputs[0] : take(ResultBytes());
     const vector::ScratchCheck scratch;
-    for (int64_t i = 0; i < n_ * group_ && p.n > 0; ++i) {
-      Columns(static_cast<const float*>(x) + i * channels_ * in_[0] * in_[1] * in_[2], columns);
-      p.a = static_cast<const float*>(w) + i % group_ * p.m * p.k;
-      p.c = static_cast<int32_t*>(c) + i * p.m * p.n;
-      RunIntegerProduct(p);
+    gemm::Requantise q = requantise_;
+    std::vector<vector::EpilogueArg> bound = args_;
+    if (requantises_) {
+      auto* factors = reinterpret_cast<double*>(take(FactorBytes()));
+      factors_.Load(args, factors);
+      q.factor = factors, q.zero = factors_.Zero(args);
+      if (bias_ >= 0) q.bias = static_cast<const int32_t*>(args.inputs[bias_]);
+      q.y = y;
+      p.requantise = &q;
+    } else if (program_) {
+      for (size_t i = 0; i < inputs_.size(); ++i) bound[i].data = args.inputs[inputs_[i]];
+      bound.back().data = y;
+      p.args = bound;
+    } else {
+      p.c = static_cast<int32_t*>(y);
     }
-    OPSNN_RETURN_IF_ERROR(scratch.Check("integer convolution"));
-    std::vector<void*> in = {c};
-    for (const int i : inputs_) in.push_back(args.inputs[i]);
-    return finish_->Run({in.data(), args.outputs, nullptr});
+    gemm::RunInt8Conv(p);
+    if (!in_line_) {
+      TensorView to = y_;
+      to.data = args.outputs[0];
+      vector::CopyConvert(TensorView::Contiguous(y, to.dtype, to.dims), to);
+    }
+    return scratch.Check("integer convolution");
   }
-  size_t workspace_bytes() const override { return total_; }
-  std::string variant() const override { return "columns and f32 products of exact parts"; }
+  size_t workspace_bytes() const override {
+    size_t bytes = RoundUp(ZeroBytes(w_zero_), kAlignment);
+    if (!in_place_) bytes += RoundUp(WeightBytes(), kAlignment);
+    if (requantises_) bytes += RoundUp(FactorBytes(), kAlignment);
+    if (!in_line_) bytes += RoundUp(ResultBytes(), kAlignment);
+    return bytes;
+  }
+  std::string variant() const override {
+    return std::string(isa::HasVnni() ? "columns, int8 dot products" : "columns, int8 in 16 bits") +
+           (requantises_ ? ", +requantise"
+            : program_   ? ", +program"
+                         : "");
+  }
 
  private:
-  // Row (channel, kernel position) holds what that position meets at every output position; 0 in the padding,
-  // as the values are centred.
-  void Columns(const float* x, float* columns) const {
-    const op::Window& w = window_;
-    ParallelFor(p_.k, [&](int64_t row, int) {
-      const int64_t kx = row % w.kernel[1], ky = row / w.kernel[1] % w.kernel[0],
-                    kz = row / (w.kernel[1] * w.kernel[0]) % w.kernel[2];
-      const float* plane = x + row / (w.kernel[0] * w.kernel[1] * w.kernel[2]) * in_[0] * in_[1] * in_[2];
-      float* to = columns + row * p_.n;
-      for (int64_t line = 0; line < out_[2] * out_[0]; ++line, to += out_[1]) {
-        const int64_t iz = line / out_[0] * w.stride[2] - w.pad_begin[2] + kz * w.dilation[2],
-                      iy = line % out_[0] * w.stride[0] - w.pad_begin[0] + ky * w.dilation[0];
-        if (iz < 0 || iz >= in_[2] || iy < 0 || iy >= in_[0]) {
-          std::fill(to, to + out_[1], 0.0f);
-          continue;
-        }
-        const float* from = plane + (iz * in_[0] + iy) * in_[1];
-        for (int64_t ox = 0; ox < out_[1]; ++ox) {
-          const int64_t ix = ox * w.stride[1] - w.pad_begin[1] + kx * w.dilation[1];
-          to[ox] = ix >= 0 && ix < in_[1] ? from[ix] : 0.0f;
-        }
-      }
-    });
+  void SetWindows(const ConvShape& s, const op::TensorDesc& x, int64_t channels) {
+    const TensorView v = x.View(nullptr);
+    gemm::ByteWindows& w = p_.windows;
+    w.channels = channels;
+    p_.image_stride = v.strides[0], w.channel_stride = v.strides[1];
+    for (int axis = 0; axis < 3; ++axis) {
+      w.kernel[axis] = s.window.kernel[axis], w.stride[axis] = s.window.stride[axis];
+      w.dilation[axis] = s.window.dilation[axis], w.pad[axis] = s.window.pad_begin[axis];
+    }
+    for (int i = 0; i < s.window.spatial; ++i) {
+      const int axis = s.window.AxisOf(i);
+      w.in[axis] = x.dims[2 + i], w.in_stride[axis] = v.strides[2 + i], w.out[axis] = s.out[2 + i];
+    }
   }
 
-  op::KernelPtr x_, w_, finish_;
+  // The product's columns are pixels one behind the other, and so lies what is stored; other results are
+  // moved when they are there.
+  Status PlanBehind(const op::PlanContext& c, const Rescale* rescale) {
+    y_ = c.outputs[0].View(nullptr);
+    int64_t step = 0;
+    in_line_ = PixelsInLine(y_.dims, y_.strides, &step) && (step == 1 || p_.windows.pixels() == 1);
+    const Dims strides = in_line_ ? y_.strides : ContiguousStrides(y_.dims);
+    p_.c_row_stride = strides[1], p_.c_batch_stride = strides[0];
+    if (!rescale && !c.tail) return OkStatus();
+    if (rescale && !c.tail) {
+      factors_ = RescaleFactors::Of(c, *rescale);
+      requantises_ = true;
+      requantise_.to = y_.dtype;
+      requantise_.y_row_stride = strides[1], requantise_.y_batch_stride = strides[0];
+      requantise_.factor_row_stride = factors_.varies() ? 1 : 0;
+      const QuantParam bias = QuantParam::Of(c, rescale->bias);
+      if (bias.input >= 0) bias_ = bias.input, requantise_.bias_row_stride = bias.count > 1 ? 1 : 0;
+      return OkStatus();
+    }
+    if (rescale || c.tail->program.HasRowReduction())
+      return Errorf(Code::kNotImplemented, "integer convolution: such a chain behind it");
+    for (size_t i = 0; i < c.tail_inputs.size(); ++i) {
+      const TensorView v = BroadcastTo(c.tail_inputs[i]->View(nullptr), y_.dims);
+      if (!PixelsInLine(v.dims, v.strides, &step))
+        return Errorf(Code::kNotImplemented,
+                      "integer convolution: an operand that varies along one dim of the image");
+      args_.push_back({nullptr, c.tail_inputs[i]->dtype, v.strides[0], 0, v.strides[1], step});
+      inputs_.push_back(static_cast<int>(c.inputs.size() + i));
+    }
+    args_.push_back({nullptr, y_.dtype, strides[0], 0, strides[1], 1});
+    OPSNN_RETURN_IF_ERROR(CheckEpilogueArgs("integer convolution", args_.size()));
+    OPSNN_ASSIGN_OR_RETURN(program_, vector::Compile(c.tail->program));
+    p_.program = program_.get();
+    return OkStatus();
+  }
+
+  size_t WeightBytes() const { return static_cast<size_t>(p_.groups * p_.m * depth_); }
+  size_t ResultBytes() const { return static_cast<size_t>(NumElements(y_.dims)) * SizeOf(y_.dtype); }
+  size_t FactorBytes() const { return static_cast<size_t>(factors_.count()) * sizeof(double); }
+
+  // Rows of whole groups, contiguous.
+  const uint8_t* ArrangeWeights(const op::RunArgs& args, uint8_t* to) const {
+    const int64_t rows = p_.groups * p_.m, depth = p_.windows.depth();
+    TensorView from = w_view_;
+    from.data = args.inputs[w_];
+    Dims strides = ContiguousStrides(from.dims);
+    strides[0] = depth_;
+    TensorView rows_view = from;
+    rows_view.data = to, rows_view.strides = strides;
+    vector::CopyConvert(from, rows_view);
+    for (int64_t r = 0; r < rows; ++r) std::fill(to + r * depth_ + depth, to + (r + 1) * depth_, uint8_t{0});
+    return to;
+  }
+
+  int x_ = 0, w_ = 0, bias_ = -1;
+  TensorView w_view_, y_;  // without data
+  QuantParam x_zero_, w_zero_;
+  RescaleFactors factors_;
+  bool requantises_ = false, in_place_ = false, in_line_ = true;
+  int64_t depth_ = 0;       // rows of weights, padded to whole groups
+  gemm::Int8ConvParams p_;  // without pointers
+  gemm::Requantise requantise_;
+  std::shared_ptr<const vector::CompiledProgram> program_;
+  std::vector<vector::EpilogueArg> args_;
   std::vector<int> inputs_;
-  op::Window window_;
-  int64_t n_ = 0, group_ = 1, channels_ = 0;
-  int64_t in_[3] = {1, 1, 1}, out_[3] = {1, 1, 1};  // sizes by axis of the window
-  IntegerProduct p_;
-  size_t at_[5] = {}, total_ = 0;
 };
 
 }  // namespace
@@ -170,9 +236,9 @@ Result<op::TensorDesc> InferIntegerConv(const char* op, op::InputDescs inputs, c
 }
 
 Result<op::KernelPtr> PlanIntegerConv(const char* op, const op::PlanContext& c, const IntegerOperands& o,
-                                      const ProductFinish* finish) {
+                                      const Rescale* rescale) {
   auto kernel = std::make_shared<IntegerConvKernel>();
-  OPSNN_RETURN_IF_ERROR(kernel->Plan(op, c, o, finish));
+  OPSNN_RETURN_IF_ERROR(kernel->Plan(op, c, o, rescale));
   return op::KernelPtr(std::move(kernel));
 }
 

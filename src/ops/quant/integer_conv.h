@@ -11,10 +11,10 @@ namespace opsnn::ops {
 // value, for w also one per output channel.
 Result<op::TensorDesc> InferIntegerConv(const char* op, op::InputDescs inputs, const op::Attrs* attrs,
                                         const IntegerOperands& o, DType out);
-// The convolution without the zero points, exactly, in s32; then `finish` as for products. Inputs of `finish`
-// that have one value per output channel are seen along axis 1.
+// The convolution without the zero points, exactly, in s32; then `rescale`, where given, or the call's fused
+// tail.
 Result<op::KernelPtr> PlanIntegerConv(const char* op, const op::PlanContext& c, const IntegerOperands& o,
-                                      const ProductFinish* finish);
+                                      const Rescale* rescale);
 
 }  // namespace opsnn::ops
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 
 #include "base/int_math.h"
 #include "isa/tier.h"
 #include "kernels/gemm/int8.h"
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
+#include "ops/matmul/product_kernel.h"
 #include "vector/run.h"
 #include "vector/scratch_failures.h"
 
@@ -54,38 +54,21 @@ TensorView AsMatrices(TensorView v, const Dims& matrix, bool is_a, const Dims& b
   return BroadcastTo(v, dims);
 }
 
-// A zero point of the call: one value, or one per row of A or column of B.
-struct ZeroOperand {
-  int input = -1;  // below 0: none
-  DType dtype = DType::kU8;
-  int64_t count = 0, stride = 0;
-
-  static ZeroOperand Of(const op::PlanContext& c, int input) {
-    ZeroOperand z;
-    const op::TensorDesc* desc = input < 0 ? nullptr : InputOrNull(c.inputs, static_cast<size_t>(input));
-    if (!desc) return z;
-    const TensorView v = desc->View(nullptr);
-    z.input = input, z.dtype = desc->dtype, z.count = v.size();
-    if (v.rank() > 0 && z.count > 1) z.stride = v.strides[v.rank() - 1];
-    return z;
-  }
-  size_t bytes() const { return RoundUp(static_cast<size_t>(count) * sizeof(int32_t), kAlignment); }
-  gemm::ZeroPoints Load(const op::RunArgs& args, int32_t* to) const {
-    if (input < 0 || count == 0) return {};
-    const auto* from = static_cast<const uint8_t*>(args.inputs[input]);
-    for (int64_t i = 0; i < count; ++i) {
-      const uint8_t x = from[i * stride];
-      to[i] = dtype == DType::kS8 ? static_cast<int8_t>(x) : x;
-    }
-    return {to, count > 1 ? 1 : 0};
-  }
-};
-
 // Strides of an operand over the batch, its own dims from the back.
 Dims BatchStrides(const TensorView& v, const Dims& batch) {
   Dims strides = v.strides;
   strides.resize(batch.rank());
   return strides;
+}
+
+// What follows the product: the operator's own program, then the tail.
+Result<Program> Behind(const op::PlanContext& c, bool rescales) {
+  const Program own = rescales ? RescaleProgram(c.outputs[0].dtype, false) : Program();
+  if (!c.tail) return own;
+  if (c.tail->program.HasRowReduction()) {
+    return Errorf(Code::kNotImplemented, "integer product: a row reduction behind it");
+  }
+  return rescales ? Join(own, 0, c.tail->program, 0) : c.tail->program;
 }
 
 // An operand of the program behind the product, or the result: element (lead..., row, col).
@@ -99,33 +82,50 @@ struct Element {
 
 class IntegerMatMulKernel : public op::Kernel {
  public:
-  Status Plan(const op::PlanContext& c, const IntegerOperands& o, const ProductFinish* finish) {
+  Status Plan(const op::PlanContext& c, const IntegerOperands& o, const Rescale* rescale) {
     const op::TensorDesc &a = *c.inputs[static_cast<size_t>(o.a)], &b = *c.inputs[static_cast<size_t>(o.b)];
     OPSNN_ASSIGN_OR_RETURN(const Shapes s, Resolve("integer product", a.dims, b.dims));
     const TensorView av = AsMatrices(a.View(nullptr), s.a, true, s.batch);
     const TensorView bv = AsMatrices(b.View(nullptr), s.b, false, s.batch);
     a_ = {o.a, a.View(nullptr)}, b_ = {o.b, b.View(nullptr)}, y_ = c.outputs[0].View(nullptr);
-    a_zero_ = ZeroOperand::Of(c, o.a_zero), b_zero_ = ZeroOperand::Of(c, o.b_zero);
+    a_zero_ = QuantParam::OfZero(c, o.a_zero), b_zero_ = QuantParam::OfZero(c, o.b_zero);
     const int rank = s.batch.rank();
     p_.m = s.a[s.a.rank() - 2], p_.k = s.a.back(), p_.n = s.b.back();
     p_.a = {nullptr, a.dtype, av.strides[rank], av.strides[rank + 1], 0};
     p_.b = {nullptr, b.dtype, bv.strides[rank], bv.strides[rank + 1], 0};
     lead_ = s.batch, a_lead_ = BatchStrides(av, lead_), b_lead_ = BatchStrides(bv, lead_);
     const bool has_m = a.dims.rank() > 1, has_n = b.dims.rank() > 1;
-    for (size_t i = 0; finish && i < finish->inputs.size(); ++i) {
-      elements_.push_back(ElementOf(c, finish->inputs[i], false, has_m, has_n));
+    if (rescale) factors_ = RescaleFactors::Of(c, *rescale);
+    const bool unit_columns = !has_n || y_.strides[y_.rank() - 1] == 1;
+    requantises_ = rescale && !c.tail && unit_columns && !factors_.both_vary();
+    if (rescale && !requantises_) {
+      for (const int i : {rescale->a_scale, rescale->b_scale, rescale->y_scale, rescale->y_zero}) {
+        const op::TensorDesc x = AlongRows(*c.inputs[static_cast<size_t>(i)], i == rescale->a_scale && has_n);
+        elements_.push_back(ElementOf(c, x, i, false, has_m, has_n));
+      }
     }
-    elements_.push_back(ElementOf(c, 0, true, has_m, has_n));
+    for (size_t i = 0; c.tail && i < c.tail_inputs.size(); ++i) {
+      const int from = static_cast<int>(c.inputs.size() + i);
+      elements_.push_back(ElementOf(c, *c.tail_inputs[i], from, false, has_m, has_n));
+    }
+    elements_.push_back(ElementOf(c, c.outputs[0], 0, true, has_m, has_n));
     Merge();
     PlanPackedB(c, b);
-    return PlanFinish(finish);
+    return PlanBehind(c, rescale);
   }
 
   Status Run(const op::RunArgs& args) const override {
     auto* zeros = static_cast<char*>(args.workspace);
     gemm::Int8Params p = p_;
-    p.a_zero = a_zero_.Load(args, reinterpret_cast<int32_t*>(zeros));
-    p.b_zero = b_zero_.Load(args, reinterpret_cast<int32_t*>(zeros + a_zero_.bytes()));
+    p.a_zero = LoadZeros(a_zero_, args, reinterpret_cast<int32_t*>(zeros));
+    p.b_zero = LoadZeros(b_zero_, args, reinterpret_cast<int32_t*>(zeros + ZeroBytes(a_zero_)));
+    gemm::Requantise requantise = requantise_;
+    if (requantises_) {
+      auto* factors = reinterpret_cast<double*>(zeros + ZeroBytes(a_zero_) + ZeroBytes(b_zero_));
+      factors_.Load(args, factors);
+      requantise.factor = factors, requantise.zero = factors_.Zero(args);
+      p.requantise = &requantise;
+    }
     AlignedBuffer a_copy, b_copy;
     const ByteRange written = Touched(y_, args.outputs[0]);
     const char *a = a_.Load(args, written, a_copy), *b = b_.Load(args, written, b_copy);
@@ -133,13 +133,15 @@ class IntegerMatMulKernel : public op::Kernel {
       return Errorf(Code::kRuntime,
                     "integer product: no memory for a copy of an operand that overlaps the output");
     }
-    std::array<vector::EpilogueArg, kMostElements> bound;
+    std::array<vector::EpilogueArg, kMaxEpilogueArgs> bound;
     const vector::ScratchCheck scratch;
     Dims at = Dims::Filled(lead_.rank() - 1, 0);
     for (bool more = NumElements(lead_) > 0; more;) {
       p.a.data = a + Offset(a_lead_, at), p.b.data = b + Offset(b_lead_, at);
       for (size_t i = 0; i < elements_.size(); ++i) bound[i] = Bind(elements_[i], args, at);
-      if (program_) {
+      if (requantises_) {
+        requantise.y = bound[elements_.size() - 1].data;
+      } else if (program_) {
         p.args = {bound.data(), elements_.size()};
       } else {
         p.c = static_cast<int32_t*>(bound[0].data);
@@ -153,15 +155,19 @@ class IntegerMatMulKernel : public op::Kernel {
     }
     return scratch.Check("integer product");
   }
-  size_t workspace_bytes() const override { return a_zero_.bytes() + b_zero_.bytes(); }
+  size_t workspace_bytes() const override {
+    const size_t factors = requantises_ ? static_cast<size_t>(factors_.count()) * sizeof(double) : 0;
+    return ZeroBytes(a_zero_) + ZeroBytes(b_zero_) + factors;
+  }
   std::string variant() const override {
     return std::string(isa::HasVnni() ? "int8 dot products" : "int8 in 16 bits") +
-           (packed_ ? ", packed" : "") + (program_ ? ", +program" : "");
+           (packed_ ? ", packed" : "") +
+           (requantises_ ? ", +requantise"
+            : program_   ? ", +program"
+                         : "");
   }
 
  private:
-  static constexpr size_t kMostElements = 8;
-
   // An operand of the product: read from a copy where the output shares its memory.
   struct Source {
     int input = 0;
@@ -198,9 +204,17 @@ class IntegerMatMulKernel : public op::Kernel {
     return arg;
   }
 
+  // A scale with one value per row, as a column.
+  static op::TensorDesc AlongRows(op::TensorDesc x, bool by_row) {
+    if (!by_row || x.dims.rank() != 1 || x.dims[0] == 1) return x;
+    const Dims strides = x.View(nullptr).strides;
+    x.dims = {x.dims[0], 1}, x.strides = {strides[0], 0};
+    return x;
+  }
+
   // The result, or an input that broadcasts to it.
-  static Element ElementOf(const op::PlanContext& c, int index, bool is_output, bool has_m, bool has_n) {
-    const op::TensorDesc& x = is_output ? c.outputs[0] : *c.inputs[static_cast<size_t>(index)];
+  static Element ElementOf(const op::PlanContext& c, const op::TensorDesc& x, int index, bool is_output,
+                           bool has_m, bool has_n) {
     Element e{is_output, index, x.dtype, {}, 0, is_output ? 1 : 0};
     const Dims& y = c.outputs[0].dims;
     e.lead = NumElements(x.dims) == 1 && !is_output ? Dims::Filled(y.rank(), 0)
@@ -216,7 +230,8 @@ class IntegerMatMulKernel : public op::Kernel {
            std::all_of(elements_.begin(), elements_.end(), [&](const Element& e) { return merges(e.lead); });
   }
   bool IsOneMatrix() const {  // is the only batch dim more rows of one product?
-    if (b_lead_[0] != 0 || a_zero_.count > 1 || a_lead_[0] != p_.m * p_.a.row_stride) return false;
+    if (b_lead_[0] != 0 || a_zero_.count > 1 || factors_.by_a() || a_lead_[0] != p_.m * p_.a.row_stride)
+      return false;
     return std::all_of(elements_.begin(), elements_.end(),
                        [&](const Element& e) { return e.lead[0] == p_.m * e.row_stride; });
   }
@@ -261,21 +276,28 @@ class IntegerMatMulKernel : public op::Kernel {
     p_.packed_b = packed_.get();
   }
 
-  Status PlanFinish(const ProductFinish* finish) {
+  Status PlanBehind(const op::PlanContext& c, const Rescale* rescale) {
     const Element& e = elements_.back();
-    if (!finish && e.col_stride == 1) {
+    if (requantises_) {
+      requantise_.factor_row_stride = factors_.by_a() ? 1 : 0;
+      requantise_.factor_col_stride = factors_.varies() && !factors_.by_a() ? 1 : 0;
+      requantise_.to = e.dtype;
+      requantise_.y_row_stride = e.row_stride, requantise_.y_batch_stride = e.lead.back();
+      return OkStatus();
+    }
+    if (!rescale && !c.tail && e.col_stride == 1) {
       p_.c_row_stride = e.row_stride, p_.c_batch_stride = e.lead.back();
       return OkStatus();
     }
     Program program;
-    if (finish) {
-      program = finish->program;
+    if (rescale || c.tail) {
+      OPSNN_ASSIGN_OR_RETURN(program, Behind(c, rescale != nullptr));
+      OPSNN_RETURN_IF_ERROR(CheckEpilogueArgs("integer product", elements_.size()));
     } else {  // another column stride: the store of a program does that
       ProgramBuilder copy;
       copy.Output(copy.Unary(StageOp::kCopy, copy.Input(ComputeType::kS32)));
       program = std::move(copy).Build();
     }
-    assert(elements_.size() <= kMostElements);
     OPSNN_ASSIGN_OR_RETURN(program_, vector::Compile(program));
     p_.program = program_.get();
     return OkStatus();
@@ -285,7 +307,10 @@ class IntegerMatMulKernel : public op::Kernel {
   std::vector<Element> elements_;                           // inputs of the program, then the result
   Source a_, b_;
   TensorView y_;  // without data
-  ZeroOperand a_zero_, b_zero_;
+  QuantParam a_zero_, b_zero_;
+  RescaleFactors factors_;
+  bool requantises_ = false;     // by the kernel's own pass; else scales are operands of the program
+  gemm::Requantise requantise_;  // without pointers
   gemm::Int8Params p_;           // without pointers
   Dims lead_, a_lead_, b_lead_;  // batch dims and strides after merging; at least one
   std::shared_ptr<const gemm::PackedInt8B> packed_;
@@ -293,27 +318,34 @@ class IntegerMatMulKernel : public op::Kernel {
 
 }  // namespace
 
+Status CheckQuantParam(const char* op, const char* what, op::InputDescs inputs, int input, int64_t want,
+                       bool by_row) {
+  const op::TensorDesc* z = input < 0 ? nullptr : InputOrNull(inputs, static_cast<size_t>(input));
+  if (z == nullptr || !z->known_rank || !IsKnown(z->dims) || NumElements(z->dims) == 1) return OkStatus();
+  const int rank = z->dims.rank(), axis = rank == 1 ? 0 : rank - (by_row ? 2 : 1);
+  const int64_t size = z->dims[axis];
+  if (NumElements(z->dims) == size && (size == want || want == kUnknownDim)) return OkStatus();
+  const auto w = static_cast<long long>(want);
+  return InvalidArgument("%s: %s has shape %s; allowed: one value, or [%lld] or [%s], one per %s", op, what,
+                         opsnn::ToString(z->dims).c_str(), w,
+                         StrFormat(by_row ? "%lld,1" : "1,%lld", w).c_str(), by_row ? "row" : "column");
+}
+
 Result<op::TensorDesc> InferIntegerProduct(const char* op, op::InputDescs inputs, const IntegerOperands& o,
                                            DType out) {
   const op::TensorDesc &a = *inputs[static_cast<size_t>(o.a)], &b = *inputs[static_cast<size_t>(o.b)];
   if (!a.known_rank || !b.known_rank) return UnknownRank(out);
   OPSNN_ASSIGN_OR_RETURN(const Shapes s, Resolve(op, a.dims, b.dims));
-  for (const bool is_a : {true, false}) {
-    const op::TensorDesc* z = InputOrNull(inputs, static_cast<size_t>(is_a ? o.a_zero : o.b_zero));
-    if (z == nullptr || !z->known_rank || !IsKnown(z->dims) || NumElements(z->dims) == 1) continue;
-    const int64_t want = is_a ? s.a[s.a.rank() - 2] : s.b.back();
-    if (z->dims.rank() == 1 && (z->dims[0] == want || want == kUnknownDim)) continue;
-    return InvalidArgument("%s: the zero point of %s has shape %s; allowed: one value, or [%lld], one per %s",
-                           op, is_a ? "A" : "B", opsnn::ToString(z->dims).c_str(),
-                           static_cast<long long>(want), is_a ? "row" : "column");
-  }
+  const int64_t rows = s.a[s.a.rank() - 2], columns = s.b.back();
+  OPSNN_RETURN_IF_ERROR(CheckQuantParam(op, "the zero point of A", inputs, o.a_zero, rows, true));
+  OPSNN_RETURN_IF_ERROR(CheckQuantParam(op, "the zero point of B", inputs, o.b_zero, columns, false));
   return Desc(out, s.out);
 }
 
 Result<op::KernelPtr> PlanIntegerProduct(const op::PlanContext& c, const IntegerOperands& o,
-                                         const ProductFinish* finish) {
+                                         const Rescale* rescale) {
   auto kernel = std::make_shared<IntegerMatMulKernel>();
-  OPSNN_RETURN_IF_ERROR(kernel->Plan(c, o, finish));
+  OPSNN_RETURN_IF_ERROR(kernel->Plan(c, o, rescale));
   return op::KernelPtr(std::move(kernel));
 }
 

@@ -3,6 +3,7 @@
 #define OPSNN_OPS_QUANT_INTEGER_MAT_MUL_H_
 
 #include "op/operator.h"
+#include "ops/quant/rescale.h"
 
 namespace opsnn::ops {
 
@@ -16,14 +17,14 @@ struct IntegerOperands {
 Result<op::TensorDesc> InferIntegerProduct(const char* op, op::InputDescs inputs, const IntegerOperands& o,
                                            DType out);
 
-// a x b without the zero points, exactly, in s32; then `finish`, a program of input 0 (the product, s32) and
-// further inputs of the call by number and view, whose output 0 is the result. An empty program keeps s32.
-struct ProductFinish {
-  Program program;
-  std::vector<int> inputs;
-};
+// A scale or zero point has one value, or one per row of A or column of B, `want` of them.
+Status CheckQuantParam(const char* op, const char* what, op::InputDescs inputs, int input, int64_t want,
+                       bool by_row);
+
+// a x b without the zero points, exactly, in s32; then `rescale`, where given, and the call's fused tail.
+// Without either the result is s32.
 Result<op::KernelPtr> PlanIntegerProduct(const op::PlanContext& c, const IntegerOperands& o,
-                                         const ProductFinish* finish);
+                                         const Rescale* rescale);
 
 }  // namespace opsnn::ops
 

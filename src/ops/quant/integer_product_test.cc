@@ -157,6 +157,49 @@ TEST(QLinearMatMul, RandomShapes) {
   }
 }
 
+// Scales and zero points per row of a, per column of b and both, as vectors and with all dims.
+TEST(QLinearMatMul, ScalesByRowAndColumn) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(200)) {
+    const int64_t m = rng.Int(1, 40), k = rng.Int(1, 60), n = rng.Int(1, 70), batch = rng.Int(1, 2);
+    const bool rows = rng.Chance(0.5), columns = rng.Chance(0.6), whole = rng.Chance(0.3);
+    const DType ta = Byte(rng), tb = Byte(rng), ty = Byte(rng);
+    const Dims row_dims = !rows   ? Dims{}
+                          : whole ? Dims{1, m, 1}
+                                  : Dims{m},
+               column_dims = !columns ? Dims{}
+                             : whole  ? Dims{1, 1, n}
+                                      : Dims{n};
+    const GuardedTensor a = Bytes(rng, ta, {batch, m, k}), b = Bytes(rng, tb, {k, n}),
+                        za = Bytes(rng, ta, row_dims), zb = Bytes(rng, tb, column_dims),
+                        zy = Bytes(rng, ty, {});
+    GuardedTensor sa(DType::kF32, row_dims), sb(DType::kF32, column_dims), sy(DType::kF32, {1});
+    sa.FillRandom(rng, 0.01, 0.1), sb.FillRandom(rng, 0.01, 0.1), sy.FillRandom(rng, 0.5, 2);
+    OpTester op("QLinearMatMul");
+    op.In(a).In(sa).In(za).In(b).In(sb).In(zb).In(sy).In(zy);
+    if (rng.Chance(0.3)) op.StridedOutputs(rng);
+    ASSERT_TRUE(op.Run().ok()) << op.status().message();
+    const auto at = [](const GuardedTensor& t, int64_t i) {
+      const std::vector<double> v = t.Get();
+      return v[static_cast<size_t>(v.size() > 1 ? i : 0)];
+    };
+    const std::vector<double> x = a.Get(), y = b.Get(), got = op.Out().Get();
+    const double lo = ty == DType::kU8 ? 0 : -128;
+    std::vector<double> want;
+    for (int64_t i = 0; i < batch * m; ++i)
+      for (int64_t c = 0; c < n; ++c) {
+        const int64_t r = i % m;
+        const double va = at(za, r), vb = at(zb, c);
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += (x[static_cast<size_t>(i * k + l)] - va) * (y[static_cast<size_t>(l * n + c)] - vb);
+        const double scale = at(sa, r) * at(sb, c) / sy.Get()[0];
+        want.push_back(std::clamp(std::nearbyint(sum * scale) + zy.Get()[0], lo, lo + 255));
+      }
+    ASSERT_EQ(got, want) << op.variant();
+  }
+}
+
 // Blocks are requantised while they are in cache: with batches, shared operands, views, and a result that
 // takes the place of an operand.
 TEST(QLinearMatMul, BatchesViewsAndInPlace) {
@@ -277,6 +320,79 @@ TEST(ConvInteger, RandomShapes) {
       want.push_back(sum);
     }
     ASSERT_EQ(t.Out().Get(), want);
+  }
+}
+
+// A whole window of the largest products: sums far beyond what f32 holds, and beyond 2^31, where they wrap.
+TEST(ConvInteger, LargestSums) {
+  struct Case {
+    DType x, w;
+    double x_value, w_value, x_zero, w_zero;
+    int64_t channels;
+  };
+  for (const Case& c : {Case{DType::kU8, DType::kS8, 255, 127, 0, 0, 512},
+                        Case{DType::kU8, DType::kS8, 255, -128, 0, 127, 512},
+                        Case{DType::kS8, DType::kS8, -128, -128, 127, 0, 513},
+                        Case{DType::kU8, DType::kU8, 255, 255, 0, 0, 511},
+                        Case{DType::kU8, DType::kU8, 255, 255, 0, 0, 4000}}) {
+    GuardedTensor x(c.x, {1, c.channels, 4, 5}), w(c.w, {3, c.channels, 3, 3}), zx(c.x, {}), zw(c.w, {});
+    x.Set(std::vector<double>(static_cast<size_t>(c.channels * 20), c.x_value));
+    w.Set(std::vector<double>(static_cast<size_t>(c.channels * 27), c.w_value));
+    zx.Set({c.x_zero}), zw.Set({c.w_zero});
+    OpTester t("ConvInteger");
+    t.In(x).In(w).In(zx).In(zw).Attr("pads", Ints{1, 1, 1, 1});
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    std::vector<double> want;
+    for (int64_t i = 0; i < 3 * 20; ++i) {
+      const int64_t y = i / 5 % 4, z = i % 5;
+      const int64_t taps = (y == 0 || y == 3 ? 2 : 3) * (z == 0 || z == 4 ? 2 : 3);
+      const double sum =
+          static_cast<double>(taps * c.channels) * (c.x_value - c.x_zero) * (c.w_value - c.w_zero);
+      want.push_back(static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(sum))));
+    }
+    EXPECT_EQ(t.Out().Get(), want);
+  }
+}
+
+// Layers as models have them: pointwise and wide, more pixels than one block of columns, steps, groups, more
+// channels than one block of rows. One and two threads give the same.
+TEST(ConvInteger, Layers) {
+  struct Layer {
+    int64_t channels, out, size, kernel, stride, pad, group;
+  };
+  Rng rng;
+  for (const Layer& l :
+       {Layer{64, 24, 56, 1, 1, 0, 1}, Layer{3, 32, 40, 3, 2, 1, 1}, Layer{32, 48, 29, 3, 1, 1, 1},
+        Layer{70, 520, 7, 3, 1, 1, 1}, Layer{30, 30, 23, 3, 1, 1, 30}, Layer{24, 36, 31, 5, 2, 2, 6},
+        Layer{67, 65, 9, 1, 2, 0, 1}}) {
+    const DType tx = Byte(rng), tw = Byte(rng);
+    const int64_t ci = l.channels / l.group, out = (l.size + 2 * l.pad - l.kernel) / l.stride + 1;
+    const GuardedTensor x = Bytes(rng, tx, {2, l.channels, l.size, l.size}),
+                        w = Bytes(rng, tw, {l.out, ci, l.kernel, l.kernel}), zx = Bytes(rng, tx, {}),
+                        zw = Bytes(rng, tw, rng.Chance(0.5) ? Dims{} : Dims{l.out});
+    OpTester t("ConvInteger");
+    t.In(x).In(w).In(zx).In(zw).Attr("group", l.group).Attr("strides", Ints{l.stride, l.stride});
+    t.Attr("pads", Ints(4, l.pad));
+    ASSERT_TRUE(t.Run().ok()) << t.status().message();
+    const std::vector<double> xv = x.Get(), wv = w.Get(), zv = zw.Get(), got = t.Out().Get();
+    const double x_zero = zx.Get()[0];
+    ASSERT_EQ(got.size(), static_cast<size_t>(2 * l.out * out * out));
+    for (size_t i = 0; i < got.size(); ++i) {
+      const int64_t at = static_cast<int64_t>(i), ox = at % out, oy = at / out % out,
+                    o = at / (out * out) % l.out, image = at / (out * out * l.out);
+      double sum = 0;
+      for (int64_t c = 0; c < ci; ++c)
+        for (int64_t ky = 0; ky < l.kernel; ++ky)
+          for (int64_t kx = 0; kx < l.kernel; ++kx) {
+            const int64_t iy = oy * l.stride - l.pad + ky, ix = ox * l.stride - l.pad + kx;
+            if (iy < 0 || iy >= l.size || ix < 0 || ix >= l.size) continue;
+            const int64_t channel = image * l.channels + o / (l.out / l.group) * ci + c;
+            sum += (xv[static_cast<size_t>((channel * l.size + iy) * l.size + ix)] - x_zero) *
+                   (wv[static_cast<size_t>(((o * ci + c) * l.kernel + ky) * l.kernel + kx)] -
+                    zv[static_cast<size_t>(zv.size() > 1 ? o : 0)]);
+          }
+      ASSERT_EQ(got[i], sum) << i << " of a layer with " << l.channels << " channels, " << t.variant();
+    }
   }
 }
 

@@ -1,6 +1,5 @@
 #include "ops/data/data_op.h"
 #include "ops/quant/integer_conv.h"
-#include "ops/quant/quant_op.h"
 
 namespace opsnn::ops {
 namespace {
@@ -8,6 +7,8 @@ namespace {
 constexpr const char* kOp = "QLinearConv";
 constexpr IntegerOperands kOperands = {.a = 0, .a_zero = 2, .b = 3, .b_zero = 5};
 constexpr int kXScale = 1, kWScale = 4, kYScale = 6, kYZero = 7, kBias = 8;
+constexpr Rescale kRescale = {
+    .a_scale = kXScale, .b_scale = kWScale, .y_scale = kYScale, .y_zero = kYZero, .bias = kBias};
 
 Status Infer(op::InferContext& c) {
   const op::TensorDesc& w = *c.inputs[3];
@@ -30,28 +31,10 @@ Status Infer(op::InferContext& c) {
   return SetOutput(c, std::move(y));
 }
 
-// y = saturate(round((product + bias) * (x_scale * w_scale / y_scale)) + y_zero_point), in f64.
-Result<op::KernelPtr> Plan(const op::PlanContext& c) {
-  const IntRange range = RangeOf(c.outputs[0].dtype);
-  const bool has_bias = IsGiven(c.inputs, kBias);
-  ProgramBuilder b;
-  const SlotId product = b.Input(ComputeType::kS32), x = b.Input(), w = b.Input(), y = b.Input(),
-               zero = b.Input(ComputeType::kS32);
-  const SlotId bias = has_bias ? b.Input(ComputeType::kS32) : kNoSlot;
-  const auto wide = [&b](SlotId s) { return b.Convert(s, ComputeType::kF64); };
-  const SlotId scale = b.Binary(StageOp::kDiv, b.Binary(StageOp::kMul, wide(x), wide(w)), wide(y));
-  const SlotId sum = has_bias ? b.Binary(StageOp::kAdd, product, bias) : product;
-  const SlotId q = b.Unary(StageOp::kRound, b.Binary(StageOp::kMul, wide(sum), scale));
-  b.Output(b.Unary(StageOp::kClip, b.Binary(StageOp::kAdd, q, wide(zero)), range.lo, range.hi));
-  ProductFinish finish = {std::move(b).Build(), {kXScale, kWScale, kYScale, kYZero}};
-  if (has_bias) finish.inputs.push_back(kBias);
-  return PlanIntegerConv(kOp, c, kOperands, &finish);
-}
-
 }  // namespace
 }  // namespace opsnn::ops
 
 OPSNN_DEFINE_OPERATOR(QLinearConv) {
   def.infer = Infer;
-  def.plan = Plan;
+  def.plan = [](const op::PlanContext& c) { return PlanIntegerConv(kOp, c, kOperands, &kRescale); };
 }

@@ -47,18 +47,6 @@ TensorView AlongAxis(const op::TensorDesc& param, int axis, int rank) {
   return v;
 }
 
-Result<op::KernelPtr> PlanCentred(const op::PlanContext& c, int x, int zero, const TensorView& from,
-                                  int axis) {
-  const op::TensorDesc* z = zero < 0 ? nullptr : InputOrNull(c.inputs, static_cast<size_t>(zero));
-  ProgramBuilder b;
-  const SlotId in = b.Input(ComputeType::kS32), shift = z ? b.Input(ComputeType::kS32) : kNoSlot;
-  b.Output(b.Convert(z ? b.Binary(StageOp::kSub, in, shift) : in, ComputeType::kF32));
-  std::vector<op::KernelOperand> inputs = {{x, from}};
-  if (z) inputs.push_back({zero, AlongAxis(*z, axis, from.rank())});
-  return op::MakeProgramKernel(std::move(b).Build(), from.dims, std::move(inputs),
-                               {{0, TensorView::Contiguous(nullptr, DType::kF32, from.dims)}}, 0, "program");
-}
-
 IntRange RangeOf(DType t) {
   const int bits = static_cast<int>(SizeOf(t)) * 8;
   if (!Info(t).is_signed) return {0, std::ldexp(1, bits) - 1};

@@ -12,10 +12,6 @@ Status CheckQuantParams(const char* op, const op::InferContext& c);
 TensorView AlongAxis(const op::TensorDesc& param, const op::TensorDesc& x, const op::Attrs* attrs);
 // The same for an axis of an operand of `rank`.
 TensorView AlongAxis(const op::TensorDesc& param, int axis, int rank);
-// Writes x - zero as contiguous f32. `from` is a view of input `x`; input `zero` (below 0 or absent: none)
-// has one value for all, or one per slice of it along `axis`.
-Result<op::KernelPtr> PlanCentred(const op::PlanContext& c, int x, int zero, const TensorView& from,
-                                  int axis);
 // The least and greatest value of an integer dtype of at most 16 bits.
 struct IntRange {
   double lo, hi;
