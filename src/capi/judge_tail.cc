@@ -59,11 +59,13 @@ std::shared_ptr<const plan::Decision> JudgeProduct(const char* api, plan::Contra
 }
 
 Status JudgeTail(const char* api, OpCall* call) {
-  if (!call->tail || call->op != op::FindOperator("MatMul") || call->outputs.size() != 1) return OkStatus();
+  const bool bytes = call->op == op::FindOperator("MatMulInteger");
+  if (!call->tail || (call->op != op::FindOperator("MatMul") && !bytes) || call->outputs.size() != 1)
+    return OkStatus();
   if (call->inputs.size() != 2 + static_cast<size_t>(call->tail_inputs)) return OkStatus();
-  // The kernels of f64 and of integers run the program as a pass of its own anyway.
+  // The kernels of f64 and s32 run the program as a pass of its own anyway.
   const DType t = call->inputs[0].desc.dtype;
-  if (t != DType::kF32 && !IsHalf(t)) return OkStatus();
+  if (t != DType::kF32 && !IsHalf(t) && !bytes) return OkStatus();
   const auto& stages = call->tail->program.stages;
   if (stages.size() == 1 && stages[0].op == StageOp::kCopy) return OkStatus();  // the store alone
   const Dims dims = ProductDims(*call);
@@ -75,13 +77,13 @@ Status JudgeTail(const char* api, OpCall* call) {
     }
     return OkStatus();
   }
-  const Operand product = call->Temp(DType::kF32, dims);
+  const Operand product = call->Temp(bytes ? DType::kS32 : DType::kF32, dims);
   OpCall first;
   first.op = call->op;
   first.attrs = std::exchange(call->attrs, {});
   first.inputs = {call->inputs[0], call->inputs[1]};
   first.outputs = {product};
-  first.converts_output = true;
+  first.converts_output = !bytes;
   call->first.push_back(std::move(first));
   call->op = op::FindOperator("Program");
   call->inputs.erase(call->inputs.begin());

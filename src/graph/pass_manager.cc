@@ -19,6 +19,7 @@ bool ReducesRows(const Node& n) {
   return n.op == k.Softmax || n.op == k.LayerNormalization || n.op == k.RMSNormalization;
 }
 bool IsBatchStatistics(const Node& n) { return n.op == Known().BatchNormalizationTraining; }
+bool IsDequantising(const Node& n) { return n.op == Known().DequantizeLinear; }
 bool IsTransData(const Node& n) { return n.op == Known().TransData; }
 bool IsConv(const Node& n) { return n.op == Known().Conv; }
 bool MakesParts(const Node& n) {
@@ -27,6 +28,8 @@ bool MakesParts(const Node& n) {
 }
 
 constexpr Pass kLoadPasses[] = {
+    // Before constant folding, which dequantises weights.
+    {"integer_products", true, true, IntegerProducts, IsDequantising},
     {"constant_folding", false, false, ConstantFolding},
     {"identity_removal", false, false, IdentityRemoval},
     {"cse", false, false, CommonSubexpressions},

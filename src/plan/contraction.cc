@@ -166,9 +166,15 @@ double CubeOf(const Contraction& c, const Tile& tile) {
   return std::max(us, c.least_cube_us);
 }
 
+namespace {
+// The type of the sums that lie between product and chain.
+DType SumsOf(DType t) { return t == DType::kS8 || t == DType::kU8 ? DType::kS32 : t; }
+}  // namespace
+
 Contraction Describe(const ContractionEdge& e, const DeviceProfile& p) {
   Contraction c{e, p};
   const double size = static_cast<double>(SizeOf(e.dtype));
+  const double sums = static_cast<double>(SizeOf(SumsOf(e.dtype)));
   const bool depthwise = e.kind == ContractionKind::kDepthwise;
   const double a = e.input_bytes > 0 ? static_cast<double>(e.input_bytes)
                                      : static_cast<double>(e.m) * static_cast<double>(depthwise ? e.n : e.k) *
@@ -177,9 +183,9 @@ Contraction Describe(const ContractionEdge& e, const DeviceProfile& p) {
   c.cores = ActiveCores(p, e.threads);
   const double elements = static_cast<double>(e.m) * static_cast<double>(e.n) * static_cast<double>(e.batch);
   c.elements = Saturate(elements);
-  c.result_bytes = Saturate(elements * size);
+  c.result_bytes = Saturate(elements * sums);
   c.output_bytes = Saturate(elements * static_cast<double>(SizeOf(e.out_dtype)));
-  c.operand_bytes = Saturate(elements * size * e.full_operands + static_cast<double>(e.small_operand_bytes));
+  c.operand_bytes = Saturate(elements * sums * e.full_operands + static_cast<double>(e.small_operand_bytes));
   c.instructions = e.tail ? InstructionsPerElement(*e.tail, p) : 0;
   // A split chain finds the intermediate where its size leaves it, beside the output it writes meanwhile.
   c.level = LevelOf(Saturate(static_cast<double>(c.result_bytes) + static_cast<double>(c.output_bytes)),
@@ -217,7 +223,7 @@ double AddSplitTerms(const Contraction& c, const Tile& tile, CostSum& t) {
   const double output = c.is_part && c.p.is_host() && c.output_level == Level::kHbm
                             ? StreamedMicroseconds(c.output_bytes, from_memory, c.p, c.cores)
                             : WriteMicroseconds(c.output_bytes, c.output_level, c.p, c.cores, true);
-  const double vector = VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores);
+  const double vector = VectorMicroseconds(c.instructions, c.elements, SumsOf(c.e.dtype), c.p, c.cores);
   t.Add("read C from ", Name(c.level), read);
   t.Add("other operands", others);
   t.Add("write output", output);

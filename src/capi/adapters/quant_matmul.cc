@@ -107,8 +107,7 @@ Status Bind(const Call& call, Parts p, OpCall* out) {
   OPSNN_RETURN_IF_ERROR(RequireBias(call, p.bias, dims));
   UnpackScale(&p, out);
   Steps steps;
-  const Operand product = out->Temp(DType::kS32, dims);
-  std::vector<Operand> inputs = {product};
+  std::vector<Operand> inputs = {p.x1, p.x2};
   steps.int_bias = p.bias.given() && p.bias.desc.dtype == DType::kS32;
   steps.float_bias = p.bias.given() && !steps.int_bias;
   if (steps.int_bias) inputs.push_back(p.bias);
@@ -135,8 +134,9 @@ Status Bind(const Call& call, Parts p, OpCall* out) {
   }
   steps.to_s8 = p.y.desc.dtype == DType::kS8;
   steps.activation = p.activation;
-  out->first.push_back(CallOf("MatMulInteger", {p.x1, p.x2}, {product}));
-  Take(ProgramCall(Dequantize(steps), std::move(inputs), {p.y}), out);
+  out->tail_inputs = static_cast<int>(inputs.size()) - 2;
+  Take(CallOf("MatMulInteger", std::move(inputs), {p.y}), out);
+  out->tail = std::make_shared<op::FusedTail>(op::FusedTail{Dequantize(steps)});
   return OkStatus();
 }
 
@@ -295,14 +295,15 @@ Status Adapt_QuantMatmulReduceSum(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireShape(call, tokens, {batch, m}, "one value per row"));
   OPSNN_RETURN_IF_ERROR(RequireShape(call, scale, {n}, "one value per column"));
   OPSNN_RETURN_IF_ERROR(RequireShape(call, y, {m, n}, "the shape of the product"));
-  const Operand product = out.Temp(DType::kS32, {batch, m, n}), each = out.Temp(DType::kF32, {batch, m, n});
-  out.first.push_back(CallOf("MatMulInteger", {x1, x2}, {product}));
+  const Operand each = out.Temp(DType::kF32, {batch, m, n});
   Steps steps;
   steps.tokens = true;
   const Dims strides = StridesOf(tokens.desc);
-  out.first.push_back(
-      ProgramCall(Dequantize(steps),
-                  {product, scale, WithView(tokens, {batch, m, 1}, {strides[0], strides[1], 0})}, {each}));
+  OpCall product = CallOf(
+      "MatMulInteger", {x1, x2, scale, WithView(tokens, {batch, m, 1}, {strides[0], strides[1], 0})}, {each});
+  product.tail = std::make_shared<op::FusedTail>(op::FusedTail{Dequantize(steps)});
+  product.tail_inputs = 2;
+  out.first.push_back(std::move(product));
   OpCall sum;
   Reduce("ReduceSum", each, DType::kF32, y, {0}, false, &sum);
   Take(std::move(sum), &out);

@@ -150,7 +150,7 @@ std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId id, bo
   std::optional<plan::ContractionEdge> e;
   if (n.op == Known().Conv || n.op == Known().ConvTranspose || n.op == Known().ConvBatchNormTraining)
     e = ConvEdge(g, n);
-  if (n.op == Known().MatMul || n.op == Known().Gemm) e = GemmEdge(g, n);
+  if (n.op == Known().MatMul || n.op == Known().Gemm || n.op == Known().MatMulInteger) e = GemmEdge(g, n);
   if (n.op == Known().DepthwisePointwise) e = PairedEdge(g, n);
   if (!e) return e;
   if (text) {

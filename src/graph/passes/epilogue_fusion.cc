@@ -2,6 +2,7 @@
 
 #include "graph/call.h"
 #include "graph/fusion/chain_builder.h"
+#include "graph/fusion/dequantised.h"
 #include "graph/fusion/edges.h"
 #include "graph/fusion/region.h"
 #include "graph/fusion/storing.h"
@@ -28,6 +29,21 @@ bool ComputesInF32(DType t) { return t == DType::kF32 || IsHalf(t); }
 // f64 and s32 run any program on their blocks.
 bool FitsTail(DType t, DType product) {
   return ComputesInF32(t) || (!ComputesInF32(product) && (t == DType::kF64 || t == DType::kS32));
+}
+
+// Cast from s32 to a float type: where a chain behind sums of integers begins. Null for other nodes. (bf16
+// would be rounded twice on the way through f32.)
+std::optional<op::BoundProgram> LeavesIntegers(const Graph& g, const Node& n) {
+  if (n.dead || n.tail || n.op != Known().Cast || n.outputs.size() != 1 || n.outputs[0] == kNoValue)
+    return std::nullopt;
+  const DType from = g.values[n.inputs[0]].desc.dtype, to = g.values[n.outputs[0]].desc.dtype;
+  if (from != DType::kS32 || !IsFloat(to) || to == DType::kBF16) return std::nullopt;
+  op::BoundProgram bound;
+  ProgramBuilder b;
+  b.Output(b.Convert(b.Input(ComputeType::kS32), ComputeTypeOf(to)));
+  bound.program = std::move(b).Build();
+  bound.operands = {0};
+  return bound;
 }
 
 class Fuser {
@@ -58,7 +74,8 @@ class Fuser {
     if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return false;
     const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
     const op::TensorDesc& y = r_.desc(node.outputs[0]);
-    if (y.dims != out.dims || !FitsTail(y.dtype, out.dtype) || !programs_.Fusable(n)) return false;
+    if (y.dims != out.dims || !FitsTail(y.dtype, out.dtype)) return false;
+    if (!programs_.Fusable(n) && !(out.dtype == DType::kS32 && LeavesIntegers(g_, node))) return false;
     const bool conv = g_.nodes[seed].op->layout == op::LayoutRule::kPrefers;
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
       if (v == kNoValue) return true;
@@ -67,13 +84,14 @@ class Fuser {
     });
   }
 
-  // Products that compute in f32 store whatever their chain ends in; blocks of channels are as many as a
-  // type's vector holds, so that a convolution writes the type that it computes in.
+  // Products that compute in f32 or on bytes store whatever their chain ends in; blocks of channels are as
+  // many as a type's vector holds, so that a convolution writes the type that it computes in.
   bool MayStore(NodeId seed, const Node& node) const {
     const op::OpDef* op = g_.nodes[seed].op;
     const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
-    return (op == Known().MatMul || op == Known().Gemm) && ComputesInF32(out.dtype) &&
-           r_.desc(node.outputs[0]).dims == out.dims;
+    const bool stores = op == Known().MatMulInteger ||
+                        ((op == Known().MatMul || op == Known().Gemm) && ComputesInF32(out.dtype));
+    return stores && r_.desc(node.outputs[0]).dims == out.dims;
   }
 
   ChainBuilder Start(NodeId seed) const {
@@ -85,18 +103,34 @@ class Fuser {
     return b;
   }
 
-  // What a product could convert while it loads or packs.
+  // Operands that are still dequantised here: the integer_products pass left them, and no product converts
+  // while it loads or packs.
   void RefuseDequantised(NodeId n) {
+    if (!c_.record) return;
     for (size_t i = 0; i < 2; ++i) {
       const NodeId p = r_.Producer(g_.nodes[n].inputs[i], Known().DequantizeLinear);
       if (p < 0) continue;
       Refuse(g_, c_, ChainName(g_, p, {n}), n, r_.desc(g_.nodes[n].inputs[i]).dtype,
-             "no kernel scales integers while it packs them: products load f32, f16 and bf16");
+             std::string("no integer product: ") + WhyNotIntegers(n) +
+                 "; no kernel scales integers while it packs them: products load f32, f16 and bf16");
     }
+  }
+
+  const char* WhyNotIntegers(NodeId n) const {
+    if (c_.policy == NumericsPolicy::kExact)
+      return "under the exact policy dequantised values keep their rounding";
+    if (!MultipliesBytesFaster()) return "this CPU multiplies bytes no faster than floats";
+    const auto p = AsQuantisedProduct(r_, n);
+    if (!p) return "convolutions take blocks of floats";
+    if (p->b.node < 0 && r_.desc(g_.nodes[n].inputs[1]).constant)
+      return "the weights are floats, their scales vary along the sums, or sums of that length go beyond 32 "
+             "bits";
+    return p->refusal ? p->refusal : "the pass integer_products is off";
   }
 
   bool Add(ChainBuilder& b, NodeId n) {
     if (const auto* s = storing_.Find(n)) return b.AddNode(s->node, s->program);
+    if (const auto leaves = LeavesIntegers(g_, g_.nodes[n])) return b.AddNode(g_.nodes[n], *leaves);
     return b.AddNode(g_.nodes[n], *programs_.Fusable(n));
   }
 
@@ -121,7 +155,7 @@ class Fuser {
     tail->program = chain.Build(region.output);
     const bool f32 = ComputesInF32(r_.desc(product).dtype);
     // Quantised values are as exact as their ties: the chain computes what its nodes would one by one.
-    if (f32 && !IsFloat(r_.desc(region.output).dtype)) tail->program.exact = true;
+    if (!IsFloat(r_.desc(region.output).dtype)) tail->program.exact = true;
     if (f32 ? !tail->program.IsF32Pointwise() : tail->program.HasRowReduction()) return;
     if (!Decide(seed, region, chain, tail->program)) return;
     tail->regions = g_.decisions.back().regions;

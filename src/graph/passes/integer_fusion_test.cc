@@ -1,0 +1,223 @@
+// Integer products with the chain that quantised models have behind them: cast, scales, bias, activation,
+// quantisation.
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+#include "device/profile.h"
+#include "graph/graph_tester.h"
+#include "plan/judge.h"
+
+namespace opsnn::graph {
+namespace {
+
+constexpr int64_t kFloat = 1, kHalf = 10;  // ONNX numbers of types
+
+SessionOptions Options(FusionMode fusion, NumericsPolicy policy) {
+  SessionOptions o = Mode(fusion);
+  o.policy = policy;
+  return o;
+}
+
+// The three forms under both policies, and one thread: all the same bits. `ops`: what must be gone when
+// fused.
+Outcome ExpectSameBits(GraphMaker& m, const std::vector<std::string>& ops, const std::string& what) {
+  Outcome fused;
+  for (const NumericsPolicy policy : {NumericsPolicy::kExact, NumericsPolicy::kExcess}) {
+    const Outcome apart = RunGraph(m, Options(FusionMode::kOff, policy));
+    fused = RunGraph(m, Options(FusionMode::kForce, policy));
+    const Outcome judged = RunGraph(m, Options(FusionMode::kAuto, policy));
+    EXPECT_EQ(fused.outputs, apart.outputs) << what;
+    EXPECT_EQ(judged.outputs, apart.outputs) << what;
+    for (const std::string& op : ops) EXPECT_EQ(fused.Count(op), 0) << what << ": " << op;
+    ScopedThreadLimit one(1);
+    EXPECT_EQ(RunGraph(m, Options(FusionMode::kForce, policy)).outputs, fused.outputs) << what;
+  }
+  return fused;
+}
+
+bool Has(const Outcome& o, const std::string& chain) {
+  return std::any_of(o.decisions.begin(), o.decisions.end(),
+                     [&](const plan::Decision& d) { return d.chain == chain && plan::Fuses(d); });
+}
+
+// What exporters of dynamically quantised models write: the scale of x is known when the model runs.
+struct Dynamic {
+  Dims x = {5, 33};
+  int64_t n = 40;
+  DType weights = DType::kS8;
+  bool by_column = false, weight_zero = false, bias = true, residual = false, quantise = false;
+  const char* activation = "";
+};
+
+void Expect(const Dynamic& c, const std::string& what) {
+  GraphMaker m;
+  const ValueId q = m.Op("DynamicQuantizeLinear", {m.In("x", c.x)}, {}, 3);
+  const Dims columns = c.by_column ? Dims{c.n} : Dims{};
+  const double low = c.weights == DType::kU8 ? 0 : -128;
+  const ValueId w = m.Random({c.x.back(), c.n}, low, low + 255, c.weights);
+  const ValueId zero = c.weight_zero ? m.Random(columns, low, low + 255, c.weights) : kNoValue;
+  const ValueId sums = m.Op("MatMulInteger", {q, w, q + 2, zero});
+  const ValueId scale = m.Op("Mul", {q + 1, m.Random(columns, 0.001, 0.01)});
+  ValueId y = m.Op("Mul", {m.Op("Cast", {sums}, {{"to", kFloat}}), scale});
+  if (c.bias) y = m.Op("Add", {m.Random({c.n}), y});
+  Dims out = c.x;
+  out[out.rank() - 1] = c.n;
+  if (c.residual) y = m.Op("Add", {y, m.In("r", out)});
+  if (*c.activation) y = m.Op(c.activation, {y});
+  if (c.quantise)
+    y = m.Op("QuantizeLinear", {y, m.Scalar(0.05f), m.Const(HostTensor::From<uint8_t>({}, {7}))});
+  m.Out(y);
+  std::vector<std::string> gone = {"Cast", "Add", "Program", "QuantizeLinear"};
+  if (*c.activation) gone.push_back(c.activation);
+  const Outcome o = ExpectSameBits(m, gone, what);
+  EXPECT_EQ(o.Count("MatMulInteger"), 1) << what;
+}
+
+TEST(IntegerFusion, DynamicallyQuantisedProducts) {
+  testing::Rng rng;
+  const char* activations[] = {"", "Relu", "Gelu", "Sigmoid"};
+  for (int i = 0; i < 32; ++i) {
+    Dynamic c;
+    c.by_column = i & 1, c.weight_zero = i & 2, c.quantise = i & 4, c.residual = i & 8;
+    c.bias = i % 5 != 4;
+    c.weights = i % 3 ? DType::kS8 : DType::kU8;
+    c.activation = activations[i / 4 % 4];
+    c.n = rng.Int(1, i % 6 ? 90 : 700);
+    const int64_t k = rng.Int(1, i % 7 ? 90 : 2000);
+    c.x = i % 4 == 3 ? Dims{2, rng.Int(1, 20), k} : Dims{rng.Int(1, i % 4 ? 60 : 9), k};
+    Expect(c, StrFormat("case %d, x %s, n %lld", i, ToString(c.x).c_str(), static_cast<long long>(c.n)));
+  }
+}
+
+TEST(IntegerFusion, ManyRowsAndExplained) {
+  GraphMaker m;
+  const ValueId q = m.Op("DynamicQuantizeLinear", {m.In("x", {300, 256})}, {}, 3);
+  const ValueId sums = m.Op("MatMulInteger", {q, m.Random({256, 320}, -128, 127, DType::kS8), q + 2});
+  const ValueId y = m.Op("Mul", {m.Op("Cast", {sums}, {{"to", kFloat}}), q + 1});
+  m.Out(m.Op("Relu", {m.Op("Add", {y, m.Random({320})})}));
+  const Outcome o = ExpectSameBits(m, {"Cast", "Mul", "Add", "Relu"}, "");
+  EXPECT_TRUE(Has(o, "matmulinteger+cast+mul+add+relu"));
+}
+
+TEST(IntegerFusion, OtherTypesBehind) {
+  for (const int64_t to : {kFloat, kHalf, int64_t{11}, int64_t{16}}) {  // f32, f16, f64, bf16
+    GraphMaker m;
+    const ValueId sums =
+        m.Op("MatMulInteger", {m.In("a", {9, 70}, DType::kU8), m.Random({70, 50}, -128, 127, DType::kS8)});
+    m.Out(m.Op("Relu", {m.Op("Cast", {sums}, {{"to", to}})}));
+    ExpectSameBits(m, to == 16 ? std::vector<std::string>{} : std::vector<std::string>{"Cast", "Relu"},
+                   StrFormat("to %lld", static_cast<long long>(to)));
+  }
+}
+
+// Sums that two read, or that are results themselves, stay.
+TEST(IntegerFusion, SumsThatAreNeeded) {
+  GraphMaker m;
+  const ValueId sums =
+      m.Op("MatMulInteger", {m.In("a", {9, 70}, DType::kS8), m.Random({70, 50}, -128, 127, DType::kS8)});
+  m.Out(m.Op("Relu", {m.Op("Cast", {sums}, {{"to", kFloat}})}));
+  m.Out(sums);
+  ExpectSameBits(m, {}, "");
+}
+
+// Products of s32 matrices leave the integers in the same way.
+TEST(IntegerFusion, ProductsOfS32) {
+  GraphMaker m;
+  const ValueId sums =
+      m.Op("MatMul", {m.In("a", {9, 30}, DType::kS32), m.Random({30, 50}, -99, 99, DType::kS32)});
+  m.Out(m.Op("Add", {m.Op("Cast", {sums}, {{"to", kFloat}}), m.Random({50})}));
+  ExpectSameBits(m, {"Cast", "Add"}, "");
+}
+
+// What exporters of statically quantised models write: every tensor quantised and dequantised.
+struct Static {
+  const char* product = "MatMul";
+  bool by_column = false, trans_b = false, bias = true, quantise = true, zero = true;
+  DType x = DType::kU8;
+  int64_t m = 5, k = 33, n = 40;
+};
+
+GraphMaker MakeStatic(const Static& c) {
+  GraphMaker m;
+  const ValueId sx = m.Scalar(0.03f), zx = c.zero ? m.Random({}, 0, 100, c.x) : m.Random({}, 0, 0, c.x);
+  const ValueId q = m.Op("QuantizeLinear", {m.In("x", {c.m, c.k}), sx, zx});
+  const ValueId a = m.Op("DequantizeLinear", {q, sx, zx});
+  const ValueId w = m.Random(c.trans_b ? Dims{c.n, c.k} : Dims{c.k, c.n}, -128, 127, DType::kS8);
+  const ValueId sw = m.Random(c.by_column ? Dims{c.n} : Dims{}, 0.001, 0.01);
+  std::vector<ValueId> of_w = {w, sw};
+  if (c.zero) of_w.push_back(m.Random(c.by_column ? Dims{c.n} : Dims{}, -9, 9, DType::kS8));
+  const ValueId b = m.Op("DequantizeLinear", of_w, {{"axis", int64_t{c.trans_b ? 0 : 1}}});
+  const bool gemm = std::string(c.product) == "Gemm";
+  std::vector<ValueId> in = {a, b};
+  if (c.bias && gemm)
+    in.push_back(m.Op("DequantizeLinear", {m.Random({c.n}, -900, 900, DType::kS32), m.Scalar(0.001f)}));
+  ValueId y = gemm ? m.Op("Gemm", in, {{"transB", int64_t{c.trans_b}}}) : m.Op("MatMul", in);
+  if (c.bias && !gemm) y = m.Op("Add", {y, m.Random({c.n})});
+  y = m.Op("Relu", {y});
+  if (c.quantise)
+    y = m.Op("QuantizeLinear", {y, m.Scalar(0.2f), m.Const(HostTensor::From<uint8_t>({}, {0}))});
+  m.Out(y);
+  return m;
+}
+
+bool BytesAreFaster() {
+  const device::DeviceProfile& host = device::HostProfileUnmeasured();
+  return host.mac(DType::kS8) > host.mac(DType::kF32);
+}
+
+TEST(IntegerProducts, QuantisedModels) {
+  for (int i = 0; i < 32; ++i) {
+    Static c;
+    c.product = i & 1 ? "Gemm" : "MatMul";
+    c.by_column = i & 2, c.trans_b = (i & 4) && (i & 1), c.bias = i & 8, c.quantise = i & 16, c.zero = i % 3;
+    c.x = i % 5 < 2 ? DType::kS8 : DType::kU8;
+    c.m = 1 + i * 7 % 40, c.k = 3 + i * 31 % 300, c.n = 1 + i * 13 % 90;
+    GraphMaker m = MakeStatic(c);
+    const Outcome apart = RunGraph(m, Options(FusionMode::kOff, NumericsPolicy::kExcess));
+    const Outcome kept = RunGraph(m, Options(FusionMode::kForce, NumericsPolicy::kExact));
+    const Outcome fused = RunGraph(m, Options(FusionMode::kForce, NumericsPolicy::kExcess));
+    EXPECT_EQ(kept.outputs, RunGraph(m, Options(FusionMode::kOff, NumericsPolicy::kExact)).outputs) << i;
+    EXPECT_EQ(kept.Count("MatMulInteger"), 0) << i;
+    EXPECT_EQ(fused.Count("MatMulInteger"), BytesAreFaster() ? 1 : 0) << i;
+    if (BytesAreFaster()) {
+      for (const char* gone : {"DequantizeLinear", "MatMul", "Gemm", "Cast", "Program", "Relu"})
+        EXPECT_EQ(fused.Count(gone), 0) << i << " " << gone;
+      EXPECT_EQ(fused.Count("QuantizeLinear"), 1) << i;  // that of x
+    }
+    ASSERT_EQ(fused.outputs[0].size(), apart.outputs[0].size());
+    const double k = static_cast<double>(c.k);
+    for (size_t j = 0; j < fused.outputs[0].size(); ++j) {
+      // Quantised results may fall on the other side of a tie.
+      const double size = k * 255 * 0.03 * 137 * 0.01, eps = (k + 8) * testing::Epsilon(DType::kF32);
+      ASSERT_LE(std::fabs(fused.outputs[0][j] - apart.outputs[0][j]), c.quantise ? 1 : 2 * eps * size) << i;
+    }
+  }
+}
+
+TEST(IntegerProducts, WhatStaysSaysWhy) {
+  const auto reason = [](const Outcome& o, const char* text) {
+    return std::any_of(o.decisions.begin(), o.decisions.end(), [&](const plan::Decision& d) {
+      return d.verdict == plan::Verdict::kRefuse && d.reason.find(text) != std::string::npos;
+    });
+  };
+  GraphMaker plain = MakeStatic({});
+  EXPECT_TRUE(reason(RunGraph(plain, Options(FusionMode::kAuto, NumericsPolicy::kExact)), "exact policy"));
+  if (!BytesAreFaster()) return;
+  // A scale that is fed, sums beyond 32 bits.
+  for (const int64_t k : {8, 70000}) {
+    GraphMaker m;
+    const ValueId q = m.In("q", {2, k}, DType::kU8), w = m.In("w", {k, 3}, DType::kS8);
+    const ValueId s = k == 8 ? m.In("s", {}) : m.Scalar(0.5f);
+    m.Out(m.Op("MatMul",
+               {m.Op("DequantizeLinear", {q, s}),
+                m.Op("DequantizeLinear", {k == 8 ? w : m.Random({k, 3}, -128, 127, DType::kS8), s})}));
+    if (k != 8) m.Out(w);
+    const Outcome o = RunGraph(m, Mode(FusionMode::kForce));
+    EXPECT_EQ(o.Count("MatMulInteger"), 0);
+    EXPECT_TRUE(reason(o, "no integer product")) << k;
+  }
+}
+
+}  // namespace
+}  // namespace opsnn::graph
