@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "bench/peers/case.h"
 #include "device/profile.h"
+#include "isa/bf16_dots.h"
 #include "isa/tier.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/int8.h"
@@ -32,9 +33,10 @@ class Ours : public Contender {
     const plan::GemmBlocking g = plan::PlanGemmBlocking({c.m, c.n, c.k, c.batch}, {tile.mr, tile.nr}, host);
     p_.blocking.mc = g.mc;
     p_.blocking.kc = g.kc;
+    p_.bf16_pairs = t == DType::kBF16 && isa::Bf16DotsPay();
     p_.blocking.direct_floats = static_cast<int64_t>(host.l1_bytes()) / 8 * 7 / sizeof(float);
     if (!c.constant || !gemm::PackingPays(p_)) return;
-    packed_ = gemm::PackB(p_.b, c.k, c.n, c.batch, p_.blocking);
+    packed_ = gemm::PackB(p_.b, c.k, c.n, c.batch, p_.blocking, p_.bf16_pairs);
     p_.packed_b = packed_.get();
   }
   const char* name() const override { return "opsnn"; }

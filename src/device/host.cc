@@ -16,6 +16,7 @@
 #include "base/cpu_count.h"
 #include "base/parallel.h"
 #include "base/toml_file.h"
+#include "isa/bf16_dots.h"
 #include "isa/cpuid.h"
 #include "isa/tier.h"
 
@@ -127,7 +128,9 @@ void SetRates(DeviceProfile& p, const HostRates& r, int cores) {
   p.Set(Field::k_vector_bytes, width.vector_bytes, "width of the tier: one arithmetic instruction per cycle");
   const double f32 = p.mac_f32();
   p.Set(Field::k_mac_f16, f32, "halves are computed in f32");
-  p.Set(Field::k_mac_bf16, f32, "halves are computed in f32");
+  p.Set(Field::k_mac_bf16, isa::Bf16DotsPay() ? 2 * f32 : f32,
+        isa::Bf16DotsPay() ? "two products per lane and instruction (computed in f32 under the exact policy)"
+                           : "halves are computed in f32");
   p.Set(Field::k_mac_s8, isa::HasVnni() ? 4 * f32 : f32,
         isa::HasVnni() ? "four products per lane and instruction" : "computed in wider lanes");
 }

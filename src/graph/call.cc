@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "op/exact.h"
+
 namespace opsnn::graph {
 namespace {
 
@@ -65,6 +67,7 @@ Result<op::KernelPtr> PlanNode(const Graph& g, const Node& n, op::PackCache* pac
 }
 
 Result<std::vector<ConstTensor>> EvaluateNode(const Graph& g, const Node& n) {
+  const op::ScopedExact any_policy(true);
   OPSNN_ASSIGN_OR_RETURN(const op::KernelPtr kernel, PlanNode(g, n, nullptr));
   std::vector<void*> inputs, outputs;
   std::vector<ConstTensor> results;

@@ -13,6 +13,7 @@
 #include "graph/call.h"
 #include "graph/session.h"
 #include "graph/stopwatch.h"
+#include "op/exact.h"
 
 namespace opsnn::graph {
 namespace {
@@ -160,19 +161,19 @@ CacheStats WeightPacks::stats() const {
 
 Result<std::shared_ptr<const Prepared>> Prepared::Make(Graph graph, op::PackCache* packs,
                                                        std::vector<PassStat> pass_stats,
-                                                       std::shared_ptr<ArenaPool> arenas) {
+                                                       std::shared_ptr<ArenaPool> arenas, bool exact) {
   std::shared_ptr<Prepared> p(new Prepared);
   p->arenas_ = std::move(arenas);
   p->graph_ = std::move(graph);
   p->graph_.DropUnusedValues();  // of the nodes that were fused; a form is kept for long
   p->pass_stats_ = std::move(pass_stats);
-  OPSNN_RETURN_IF_ERROR(p->PlanSteps(packs));
+  OPSNN_RETURN_IF_ERROR(p->PlanSteps(packs, exact));
   OPSNN_RETURN_IF_ERROR(p->CheckMemory());
   p->Bind();
   return std::shared_ptr<const Prepared>(std::move(p));
 }
 
-Status Prepared::PlanSteps(op::PackCache* packs) {
+Status Prepared::PlanSteps(op::PackCache* packs, bool exact) {
   const size_t count = graph_.nodes.size();
   std::vector<bool> is_view(count);
   steps_.resize(count);
@@ -187,6 +188,7 @@ Status Prepared::PlanSteps(op::PackCache* packs) {
   ParallelFor(static_cast<int64_t>(count), [&](int64_t step, int) {
     const auto i = static_cast<size_t>(step);
     if (is_view[i]) return;
+    const op::ScopedExact policy(exact);
     auto kernel = PlanNode(graph_, graph_.nodes[i], packs);
     failed[i] = kernel.status();
     if (!kernel.ok()) return;

@@ -70,7 +70,7 @@ class Prepared {
   // Plans kernels and memory for an optimised graph; an error if it would need more memory than is allowed.
   static Result<std::shared_ptr<const Prepared>> Make(Graph graph, op::PackCache* packs,
                                                       std::vector<PassStat> pass_stats,
-                                                      std::shared_ptr<ArenaPool> arenas);
+                                                      std::shared_ptr<ArenaPool> arenas, bool exact);
 
   const Graph& graph() const { return graph_; }
   const std::vector<Step>& steps() const { return steps_; }
@@ -89,7 +89,7 @@ class Prepared {
 
  private:
   Prepared() = default;
-  Status PlanSteps(op::PackCache* packs);
+  Status PlanSteps(op::PackCache* packs, bool exact);
   Status CheckMemory() const;
   void Bind();
   void Rebase(char* arena) const;

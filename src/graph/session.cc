@@ -336,7 +336,7 @@ Result<Session::Form> Session::PrepareFor(const Key& key, bool may_cut) {
   OPSNN_ASSIGN_OR_RETURN(
       Graph g, Optimise(key, device::HostProfile(), false, &stats, may_cut ? &form.stage : nullptr));
   OPSNN_ASSIGN_OR_RETURN(form.prepared,
-                         Prepared::Make(std::move(g), packs_.get(), std::move(stats), arenas_));
+                         Prepared::Make(std::move(g), packs_.get(), std::move(stats), arenas_, IsExact()));
   if (VerboseHas("graph")) PrintPrepared(*form.prepared);
   form = Keep(key, std::move(form));
   packs_->Trim(options_.idle_pack_bytes);

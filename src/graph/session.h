@@ -144,6 +144,7 @@ class Session {
       : imported_(std::move(imported)),
         options_(std::move(options)),
         arenas_(std::make_shared<ArenaPool>(options_.cache_bytes)) {}
+  bool IsExact() const { return options_.policy == NumericsPolicy::kExact; }
   Status Load();
   // What a prepared form is for: a shape per input, and the values that planning may rely on (else null).
   struct Key {

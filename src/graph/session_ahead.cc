@@ -72,7 +72,7 @@ void Session::PrepareAhead() {
   auto g = Optimise(*key, device::HostProfile(), false, &stats, nullptr);
   declared_ = std::move(declared);
   if (!g.ok()) return;
-  auto prepared = Prepared::Make(*std::move(g), packs_.get(), std::move(stats), arenas_);
+  auto prepared = Prepared::Make(*std::move(g), packs_.get(), std::move(stats), arenas_, IsExact());
   if (!prepared.ok()) return;
   MapPages((*prepared)->peak_bytes(), arenas_.get());
   Form form;

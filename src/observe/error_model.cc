@@ -223,6 +223,16 @@ void SpreadMax(ref::Tensor* t, int axis, int64_t reach) {
   }
 }
 
+// The processor's products of bf16 take values below 2^-126 for zero, operands and sums alike.
+double Flushed(const BoundedCall& c, int64_t terms) {
+  double largest = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    if (i >= c.inputs.size() || !c.inputs[i] || c.inputs[i]->value.dtype != DType::kBF16) return 0;
+    for (double v : c.inputs[i]->value.v) largest = std::max(largest, std::isfinite(v) ? std::fabs(v) : 0);
+  }
+  return 0x1p-126 * static_cast<double>(terms) * (1 + 2 * largest);
+}
+
 // sum |w| max |x| of a Conv, the maximum over what may share a tile with the output.
 Status TileMagnitudes(const BoundedCall& c, std::vector<double>* sums) {
   std::vector<ref::Tensor> storage{c.inputs[0]->value, c.inputs[1]->value};
@@ -305,6 +315,7 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
       growth = ops::WinogradGrowth(c.winograd, c.inputs[0]->value.dims[1]);
       OPSNN_RETURN_IF_ERROR(TileMagnitudes(c, &call.abs_sum));
     }
+    const double flushed = sums ? Flushed(c, call.reduction_length) : 0;
     std::vector<double> terms;
     if (o == 0 && c.rewritten) OPSNN_RETURN_IF_ERROR(TermSums(c, &terms));
     double row_scale = 0;  // normalised rows round relative to their largest element
@@ -315,7 +326,7 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
       const double v = std::isfinite(r.value.v[i]) ? std::fabs(r.value.v[i]) : 0;
       // Rounding d = x - max moves e^d by |d| eps, and |d| <= |ln y|.
       const double exponent = c.op == "Softmax" && v > 0 ? std::fabs(std::log(v)) : 0;
-      r.error[i] += sums ? eps * growth * call.abs_sum[i]
+      r.error[i] += sums ? eps * growth * call.abs_sum[i] + flushed
                          : eps * (4 + exponent) * std::max({v, row_scale, terms.empty() ? 0 : terms[i]});
     }
   }

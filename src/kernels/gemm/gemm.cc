@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "kernels/gemm/bf16_internal.h"
 #include "kernels/gemm/internal.h"
 
 namespace opsnn::gemm {
@@ -33,7 +34,8 @@ struct Job {
   Path path = Path::kPacked;
   bool wide = false;  // tiles of two panels (wide.cc)
   MicroTile micro;
-  int64_t kc = 0;  // of KDepth
+  int64_t kc = 0;      // of KDepth
+  int64_t pair_k = 0;  // values along k where the product is one of pairs: all else counts words there
   const float* packed =
       nullptr;  // kPacked: columns [packed_col, packed_col + packed_width) of the batch in hand
   int64_t packed_col = 0, packed_width = 0;
@@ -74,10 +76,16 @@ bool ReadsAInPlace(const Job& job) {
   return p.n <= p.blocking.in_place_cols && (p.a.col_stride != 1 || p.a.row_stride * 4 % 2048 != 0);
 }
 
+// Operands that were not turned into words (AsWords) are so when they are packed.
+PackSource OfPairs(const Job& job, PackSource s) {
+  if (s.dtype == DType::kBF16) s.pair_k = job.pair_k;
+  return s;
+}
+
 // Packs or points at the rows of A for one K block. False when there is no memory.
 bool SetA(const Job& job, const Tile& t, int64_t k0, BlockArgs& g) {
   const Params& p = *job.p;
-  const PackSource a = Rows(p.a, t.batch).At(t.row, k0);
+  const PackSource a = OfPairs(job, Rows(p.a, t.batch)).At(t.row, k0);
   if (ReadsAInPlace(job)) {
     g.a = static_cast<const float*>(a.data);
     g.a_layout = a.k_stride == 1 ? ALayout::kUnitK : ALayout::kUnitRow;
@@ -111,13 +119,14 @@ bool SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
     float* panels = ThreadScratch(Scratch::kB, RoundUp(cols, nr) * g.depth);
     if (!panels) return false;
     for (int64_t j = 0; j < cols; j += nr) {
-      PackNzPanel(*p.nz_b, p.k, p.n, {t.batch, first + j, std::min(nr, cols - j), k0, g.depth, nr},
+      PackNzPanel(*p.nz_b, p.bf16_pairs ? job.pair_k : p.k, p.n,
+                  {t.batch, first + j, std::min(nr, cols - j), k0, g.depth, nr, p.bf16_pairs},
                   panels + j * g.depth);
     }
     g.b = panels;
     return true;
   }
-  const PackSource b = Columns(p.b, t.batch).At(first, k0);
+  const PackSource b = OfPairs(job, Columns(p.b, t.batch)).At(first, k0);
   if (job.path != Path::kPanel && cols % (nr / 2) == 0) {
     g.b = static_cast<const float*>(b.data);
     g.b_row_stride = b.k_stride;
@@ -158,11 +167,14 @@ int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
 }
 
 // The lines of strips in which a block of a panel lies.
-Lines NzLines(const Params& p, const PanelPiece& t) {
+Lines NzLines(const Job& job, PanelPiece t) {
+  const Params& p = *job.p;
+  int64_t k = p.k;
+  if (p.bf16_pairs) t.k0 *= 2, k = job.pair_k, t.depth = std::min(2 * t.depth, k - t.k0);
   constexpr int64_t kBytes = 32;  // of a strip's row
   const NzOperand& b = *p.nz_b;
   const int64_t rows = b.transposed ? t.width : t.depth, cols = b.transposed ? t.depth : t.width;
-  const int64_t stored = b.transposed ? p.n : p.k;
+  const int64_t stored = b.transposed ? p.n : k;
   const char* first =
       b.transposed ? NzAt(b, t.which, stored, t.col, t.k0) : NzAt(b, t.which, stored, t.k0, t.col);
   return Lines(first, RoundUp(stored, 16) * kBytes, CeilDiv(cols, NzStrip(b.dtype)), rows * kBytes);
@@ -176,11 +188,13 @@ Lines NextLines(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t 
   if (next >= t.cols) next = 0, k0 += depth;
   if (k0 >= p.k) return {};
   if (p.nz_b)
-    return NzLines(p, {t.batch, t.col + next, std::min(t.cols - next, cols), k0, std::min(depth, p.k - k0)});
-  const PackSource b = Columns(p.b, t.batch).At(t.col + next, k0);
+    return NzLines(job,
+                   {t.batch, t.col + next, std::min(t.cols - next, cols), k0, std::min(depth, p.k - k0)});
+  const PackSource b = OfPairs(job, Columns(p.b, t.batch)).At(t.col + next, k0);
   const int64_t size = static_cast<int64_t>(SizeOf(p.b.dtype)), width = std::min(t.cols - next, cols);
-  if (b.i_stride == 1) return Lines(b.data, b.k_stride * size, std::min(depth, p.k - k0), width * size);
-  if (b.k_stride == 1) return Lines(b.data, b.i_stride * size, width, std::min(depth, p.k - k0) * size);
+  depth = b.pair_k > 0 ? std::min(2 * depth, b.pair_k) : std::min(depth, p.k - k0);
+  if (b.i_stride == 1) return Lines(b.data, b.k_stride * size, depth, width * size);
+  if (b.k_stride == 1) return Lines(b.data, b.i_stride * size, width, depth * size);
   return {};
 }
 
@@ -244,7 +258,7 @@ void RunColumns(const Params& p, const Tile& t, int64_t j, bool wide, bool progr
     if (program && g.next_a.left == 0) {
       g.next_a = OperandLines(p, t.batch, t.row + row, t.col + j, rows, g.cols);
     }
-    wide ? WideBlock(g) : MacroBlock(g);
+    p.bf16_pairs ? PairBlock(g) : wide ? WideBlock(g) : MacroBlock(g);
     g.next_a = g.next_b = g.next_out = {};  // fetched once
     if (program)
       FinishBlock(p, t.batch, t.row + row, t.col + j, g.c + row * g.ldc, g.ldc, rows, g.cols, true);
@@ -262,9 +276,10 @@ struct Sums {
 
 // Spans after the first are summed up apart. Sums that lead nowhere: there is no memory.
 Sums PlaceSums(const Params& p, const Tile& t, int64_t k0, int64_t depth, float* c, int64_t ldc) {
-  const bool begins = k0 % kSumSpan == 0;
-  if (k0 < kSumSpan) return {c, ldc, begins ? nullptr : c, ldc, false};
-  const bool ends = k0 + depth >= p.k || (k0 + depth) % kSumSpan == 0;
+  const int64_t span = SumSpan(p.bf16_pairs);
+  const bool begins = k0 % span == 0;
+  if (k0 < span) return {c, ldc, begins ? nullptr : c, ldc, false};
+  const bool ends = k0 + depth >= p.k || (k0 + depth) % span == 0;
   if (begins && ends) return {c, ldc, nullptr, 0, true};
   float* apart = ThreadScratch(Scratch::kSpan, t.rows * t.cols);
   if (!apart) return {};
@@ -292,7 +307,7 @@ void RunRows(const Job& job, const Tile& t, bool whole) {
   g.panels = RowPanels(t.rows, job.wide ? WideRows() : job.micro.mr);
   int64_t k0 = 0;
   do {  // once even for k = 0: C is then the epilogue of zeros
-    g.depth = KDepth(p.k, k0, job.kc);
+    g.depth = KDepth(p.k, k0, job.kc, p.bf16_pairs);
     const bool last = k0 + g.depth >= p.k, passes = last && needs_pass, block_pass = passes && !whole;
     const Sums sums = PlaceSums(p, t, k0, g.depth, c, ldc);
     if (!sums.to || !SetA(job, t, k0, g)) return;
@@ -409,7 +424,7 @@ Grid MakeGrid(const Job& job, int64_t batch) {
   const int64_t rows = job.path == Path::kDirect ? std::max(DirectRows(p), kMinDirectRows) : p.blocking.mc;
   // Sums of several spans are kept apart (PlaceSums): tiles are then cut so that these stay in L2.
   constexpr int64_t kMaxSpanCols = 4096;
-  const int64_t widest = !p.c ? kMaxScratchCols : p.k > kSumSpan ? kMaxSpanCols : p.n;
+  const int64_t widest = !p.c ? kMaxScratchCols : p.k > SumSpan(p.bf16_pairs) ? kMaxSpanCols : p.n;
   const int64_t least_m = CeilDiv(p.m, rows), least_n = CeilDiv(p.n, widest);
   g.nm = least_m, g.nn = least_n;
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
@@ -454,7 +469,8 @@ void RunTiles(const Job& job, int64_t first_batch, int64_t batches) {
 void RunAhead(Job& job) {
   const Params& p = *job.p;
   const PackedB& b = *p.packed_b;
-  assert(b.k == p.k && b.n == p.n && b.tier == isa::ActiveTier());
+  assert(b.k == (p.bf16_pairs ? job.pair_k : p.k) && b.n == p.n && b.tier == isa::ActiveTier());
+  assert(b.bf16_pairs == p.bf16_pairs);
   job.packed_width = RoundUp(p.n, job.micro.nr);
   const int64_t batches = b.batch == 1 ? p.batch : 1;  // that share one B
   for (int64_t i = 0; i < p.batch; i += batches) {
@@ -527,9 +543,15 @@ void Run(const Params& given) {
   Job job;
   job.p = &p;
   job.path = ChoosePath(p);
+  if (p.bf16_pairs && job.path != Path::kGemv) {
+    job.pair_k = p.k;
+    p.a = AsWords(p.a, p.k, p.a.col_stride, p.a.row_stride, p.batch);
+    if (!p.nz_b && !p.packed_b) p.b = AsWords(p.b, p.k, p.b.row_stride, p.b.col_stride, p.batch);
+    p.k = CeilDiv(p.k, 2);
+  }
   job.micro = TileFor(isa::ActiveTier());
   job.kc = job.path == Path::kStream ? kStreamDepth : p.packed_b ? p.packed_b->kc : p.blocking.kc;
-  job.wide = WideRows() > 0 && (job.path == Path::kDirect || job.path == Path::kPacked) &&
+  job.wide = WideRows() > 0 && !p.bf16_pairs && (job.path == Path::kDirect || job.path == Path::kPacked) &&
              p.n >= 2 * job.micro.nr && KDepth(p.k, 0, job.kc) * p.n <= kWideFloats;
   if (job.path == Path::kGemv) {
     RunGemv(p);

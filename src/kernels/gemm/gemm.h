@@ -59,16 +59,17 @@ inline constexpr int64_t kMaxGemvRows =
 enum class Path : uint8_t { kAuto, kGemv, kDirect, kStream, kPanel, kPacked };
 const char* Name(Path path);
 
-// A constant B in panels, packed ahead of time. Valid for the tier and kc that it was packed for: both belong
-// into the key under which it is kept.
+// A constant B in panels, packed ahead of time. Valid for the tier and kc that it was packed for, and as
+// pairs or not: all of this belongs into the key under which it is kept.
 struct PackedB {
   AlignedBuffer data;
   int64_t k = 0, n = 0, batch = 1, kc = 0;
+  bool bf16_pairs = false;
   isa::Tier tier = isa::Tier::kSse4;
 };
 // Null when there is no memory. `batch` matrices, b.batch_stride apart.
 std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int64_t batch,
-                                     const Blocking& blocking);
+                                     const Blocking& blocking, bool bf16_pairs = false);
 
 // A B stored as FRACTAL_NZ, the layout of TransMatmulWeight: strips of 32 bytes of columns (8 f32, 16 f16 or
 // bf16, 32 8-bit), one behind the other; a strip holds its columns of every row, rows padded to a multiple of
@@ -85,7 +86,7 @@ int64_t NzStrip(DType dtype);
 int64_t NzElements(int64_t rows, int64_t cols, DType dtype);
 // PackB from FRACTAL_NZ, without a detour over rows: the same panels bit by bit.
 std::shared_ptr<const PackedB> PackNzB(const NzOperand& b, int64_t k, int64_t n, int64_t batch,
-                                       const Blocking& blocking);
+                                       const Blocking& blocking, bool bf16_pairs = false);
 
 struct Params {
   int64_t m = 0, n = 0, k = 0, batch = 1;
@@ -97,6 +98,9 @@ struct Params {
   vector::Epilogue epilogue;  // its program may read and write c in place
   Blocking blocking;
   Path path = Path::kAuto;
+  // Both operands are bf16 and are multiplied by the processor's dot products of pairs, which need
+  // isa::HasBf16(), instead of widening them. All paths then sum in the same order, but for dots.
+  bool bf16_pairs = false;
   void* workspace = nullptr;  // WorkspaceBytes(), aligned to kAlignment
 };
 

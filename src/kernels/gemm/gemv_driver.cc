@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "kernels/gemm/bf16_internal.h"
 #include "kernels/gemm/internal.h"
 
 namespace opsnn::gemm {
@@ -106,13 +107,18 @@ void StripDots(const Params& p, int64_t batch, int64_t col, GemvArgs& g) {
 
 void FewRows(const Params& p, int64_t batch, int64_t col, int64_t cols) {
   const ChunkC c = PlaceC(p, batch, 0, col, p.m, cols);
-  GemvArgs g;
-  g.rows = p.m, g.cols = cols, g.depth = p.k;
-  if (!c.data || !SetRows(p, batch, g)) return;
-  g.b_dtype = p.nz_b ? p.nz_b->dtype : p.b.dtype;
-  g.c = c.data, g.ldc = c.ld;
+  if (!c.data) return;
   // A single column of unit row stride is one long dot.
   const bool dots = p.b.col_stride != 1 || (p.n == 1 && p.b.row_stride == 1);
+  if (p.bf16_pairs) {
+    FewPairRows(p, {batch, 0, p.m, col, cols}, dots, c.data, c.ld);
+    return FinishBlock(p, batch, 0, col, c.data, c.ld, p.m, cols, false);
+  }
+  GemvArgs g;
+  g.rows = p.m, g.cols = cols, g.depth = p.k;
+  if (!SetRows(p, batch, g)) return;
+  g.b_dtype = p.nz_b ? p.nz_b->dtype : p.b.dtype;
+  g.c = c.data, g.ldc = c.ld;
   if (p.nz_b) {
     p.nz_b->transposed ? StripDots(p, batch, col, g) : StripsBySpans(p, batch, col, g);
   } else if (dots) {

@@ -22,9 +22,11 @@ inline int64_t KStep(int64_t k, int64_t kc) { return k <= kc ? k : RoundUp(CeilD
 // would round in the same direction thousands of times. The cut depends on k alone, so that every split of
 // the rows, and every path but dots (GemvDots: sums by lanes), gives the same bits.
 inline constexpr int64_t kSumSpan = 2048;
+// The same in what a product counts along k: words of two values where it multiplies pairs.
+inline int64_t SumSpan(bool pairs) { return pairs ? kSumSpan / 2 : kSumSpan; }
 // The depth of the K block that begins at k0: spans are cut into equal parts of at most about kc.
-inline int64_t KDepth(int64_t k, int64_t k0, int64_t kc) {
-  const int64_t begin = k0 / kSumSpan * kSumSpan, span = std::min(kSumSpan, k - begin);
+inline int64_t KDepth(int64_t k, int64_t k0, int64_t kc, bool pairs = false) {
+  const int64_t most = SumSpan(pairs), begin = k0 / most * most, span = std::min(most, k - begin);
   return std::min(KStep(span, kc), begin + span - k0);
 }
 
@@ -132,8 +134,11 @@ struct PackSource {
   const void* data = nullptr;
   DType dtype = DType::kF32;
   int64_t i_stride = 0, k_stride = 0;
+  // Not 0: of words of bf16 pairs instead (bf16_internal.h), and this many values lie along k.
+  int64_t pair_k = 0;
   PackSource At(int64_t i, int64_t k) const {
     PackSource s = *this;
+    if (pair_k > 0) s.pair_k -= 2 * k, k *= 2;
     s.data =
         static_cast<const char*>(data) + (i * i_stride + k * k_stride) * static_cast<int64_t>(SizeOf(dtype));
     return s;
@@ -142,12 +147,13 @@ struct PackSource {
 // One matrix of A as rows, of B as columns.
 PackSource Rows(const Operand& a, int64_t batch);
 PackSource Columns(const Operand& b, int64_t batch);
-// dst[k * ld + i] = source(i, k) for i < width, k < depth; zero for width <= i < ld.
+// dst[k * ld + i] = source(i, k) for i < width, k < depth; zero for width <= i < ld. Words count as floats.
 void PackPanel(const PackSource& source, int64_t width, int64_t depth, float* dst, int64_t ld);
 
 // One block of a panel of matrix `which`: rows [k0, k0 + depth) of columns [col, col + width), zero up to nr.
 struct PanelPiece {
   int64_t which = 0, col = 0, width = 0, k0 = 0, depth = 0, nr = 0;
+  bool pairs = false;  // k0 and depth count words
 };
 // Where element (row, col) of the stored matrix lies in matrix `which`.
 const char* NzAt(const NzOperand& b, int64_t which, int64_t stored_rows, int64_t row, int64_t col);

@@ -7,6 +7,7 @@
 
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
+#include "kernels/gemm/bf16_internal.h"
 #include "kernels/gemm/internal.h"
 #include "kernels/gemm/tail-inl.h"
 #include "vector/convert.h"
@@ -144,7 +145,9 @@ PackSource Columns(const Operand& b, int64_t batch) {
 }
 
 void PackPanel(const PackSource& source, int64_t width, int64_t depth, float* dst, int64_t ld) {
-  if (source.dtype == DType::kF32) {
+  if (source.pair_k > 0) {
+    PackPairs(source, width, depth, dst, ld);
+  } else if (source.dtype == DType::kF32) {
     OPSNN_TIER_CALL(PackF32Kernel)(source, width, depth, dst, ld);
   } else {
     PackConverted(source, width, depth, dst, ld);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/gemm/bf16_internal.h"
 #include "kernels/gemm/internal.h"
 #include "vector/convert.h"
 #include "vector/scratch_failures.h"
@@ -10,11 +11,13 @@ namespace opsnn::gemm {
 namespace {
 
 // Room for `batch` matrices in panels; null when there is no memory.
-std::shared_ptr<PackedB> MakePackedB(int64_t k, int64_t n, int64_t batch, const Blocking& blocking) {
+std::shared_ptr<PackedB> MakePackedB(int64_t k, int64_t n, int64_t batch, const Blocking& blocking,
+                                     bool bf16_pairs) {
   auto packed = std::make_shared<PackedB>();
   packed->tier = isa::ActiveTier();
   packed->k = k, packed->n = n, packed->batch = batch;
-  packed->kc = blocking.kc;
+  packed->kc = blocking.kc, packed->bf16_pairs = bf16_pairs;
+  if (bf16_pairs) k = CeilDiv(k, 2);
   const int64_t padded = RoundUp(n, TileFor(packed->tier).nr);
   packed->data = AlignedBuffer(static_cast<size_t>(std::max<int64_t>(1, batch * k * padded)) * sizeof(float));
   return packed->data ? packed : nullptr;
@@ -25,15 +28,17 @@ using PackBlockFn = FunctionRef<void(const PanelPiece&, float*)>;
 // Block (k0, depth) of panel j lies at k0 * padded + j * nr * depth.
 std::shared_ptr<const PackedB> PackAll(std::shared_ptr<PackedB> packed, PackBlockFn pack) {
   if (!packed) return nullptr;
-  const int64_t nr = TileFor(packed->tier).nr, k = packed->k, n = packed->n;
+  const bool pairs = packed->bf16_pairs;
+  const int64_t nr = TileFor(packed->tier).nr, n = packed->n, k = pairs ? CeilDiv(packed->k, 2) : packed->k;
   const int64_t padded = RoundUp(n, nr), panels = padded / nr;
   const vector::ScratchCheck scratch;
   ForEach(packed->batch * panels, packed->batch * k * padded * 16, [&](int64_t i) {
     PanelPiece b;
+    b.pairs = pairs;
     b.which = i / panels, b.col = i % panels * nr, b.width = std::min(nr, n - b.col), b.nr = nr;
     float* dst = packed->data.as<float>() + b.which * k * padded;
     for (; b.k0 < k; b.k0 += b.depth) {
-      b.depth = KDepth(k, b.k0, packed->kc);
+      b.depth = KDepth(k, b.k0, packed->kc, pairs);
       pack(b, dst + b.k0 * padded + b.col * b.depth);
     }
   });
@@ -86,6 +91,39 @@ void PackNzColumns(const NzOperand& b, int64_t n, const PanelPiece& t, float* ds
   }
 }
 
+// Both for pairs. Rows: a strip is a matrix of its own.
+void PackNzPairRows(const NzOperand& b, int64_t k, const PanelPiece& t, float* dst) {
+  const int64_t c0 = NzStrip(b.dtype);
+  for (int64_t i = 0; i < t.nr; i += c0 - (t.col + i) % c0) {
+    PairRows rows;
+    rows.fill = std::min(c0 - (t.col + i) % c0, t.nr - i);
+    rows.width = std::clamp<int64_t>(t.width - i, 0, rows.fill);
+    rows.src = reinterpret_cast<const uint16_t*>(NzAt(b, t.which, k, 2 * t.k0, t.col + i));
+    rows.row_stride = c0, rows.rows = k - 2 * t.k0, rows.depth = t.depth;
+    PackPairRows(rows, reinterpret_cast<uint32_t*>(dst) + i, t.nr);
+  }
+}
+
+// Columns side by side, some of each, as rows of words.
+void PackNzPairColumns(const NzOperand& b, int64_t k, int64_t n, const PanelPiece& t, float* dst) {
+  constexpr int64_t kDepth = 16, kMostColumns = 64;  // words: two strips
+  uint16_t block[2 * kDepth * kMostColumns];
+  const int64_t c0 = NzStrip(b.dtype);
+  for (int64_t first = 0; first < t.depth; first += kDepth) {
+    const int64_t depth = std::min(kDepth, t.depth - first), at = 2 * (t.k0 + first);
+    const int64_t values = std::min(2 * depth, k - at);
+    std::fill_n(block, 2 * depth * t.width, uint16_t{0});
+    for (int64_t v = 0; v < values;) {
+      const int64_t run = std::min(c0 - (at + v) % c0, values - v);
+      const char* src = NzAt(b, t.which, n, t.col, at + v);
+      for (int64_t i = 0; i < t.width; ++i, src += c0 * static_cast<int64_t>(sizeof(uint16_t)))
+        memcpy(block + i * 2 * depth + v, src, static_cast<size_t>(run) * sizeof(uint16_t));
+      v += run;
+    }
+    PackPanel({block, DType::kF32, depth, 1}, t.width, depth, dst + first * t.nr, t.nr);
+  }
+}
+
 }  // namespace
 
 int64_t NzStrip(DType dtype) { return 32 / static_cast<int64_t>(SizeOf(dtype)); }
@@ -101,6 +139,7 @@ const char* NzAt(const NzOperand& b, int64_t which, int64_t stored_rows, int64_t
 }
 
 void PackNzPanel(const NzOperand& b, int64_t k, int64_t n, const PanelPiece& t, float* dst) {
+  if (t.pairs) return b.transposed ? PackNzPairColumns(b, k, n, t, dst) : PackNzPairRows(b, k, t, dst);
   b.transposed ? PackNzColumns(b, n, t, dst) : PackNzRows(b, k, t, dst);
 }
 
@@ -117,15 +156,17 @@ void UnpackNzColumns(const NzOperand& b, int64_t k, int64_t n, const PanelPiece&
 }
 
 std::shared_ptr<const PackedB> PackB(const Operand& b, int64_t k, int64_t n, int64_t batch,
-                                     const Blocking& blocking) {
-  return PackAll(MakePackedB(k, n, batch, blocking), [&](const PanelPiece& t, float* dst) {
-    PackPanel(Columns(b, t.which).At(t.col, t.k0), t.width, t.depth, dst, t.nr);
+                                     const Blocking& blocking, bool bf16_pairs) {
+  return PackAll(MakePackedB(k, n, batch, blocking, bf16_pairs), [&](const PanelPiece& t, float* dst) {
+    PackSource source = Columns(b, t.which);
+    if (t.pairs) source.pair_k = k;
+    PackPanel(source.At(t.col, t.k0), t.width, t.depth, dst, t.nr);
   });
 }
 
 std::shared_ptr<const PackedB> PackNzB(const NzOperand& b, int64_t k, int64_t n, int64_t batch,
-                                       const Blocking& blocking) {
-  return PackAll(MakePackedB(k, n, batch, blocking),
+                                       const Blocking& blocking, bool bf16_pairs) {
+  return PackAll(MakePackedB(k, n, batch, blocking, bf16_pairs),
                  [&](const PanelPiece& t, float* dst) { PackNzPanel(b, k, n, t, dst); });
 }
 

@@ -4,9 +4,11 @@
 
 #include "base/knobs.h"
 #include "device/profile.h"
+#include "isa/bf16_dots.h"
 #include "isa/tier.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/regions.h"
+#include "op/exact.h"
 #include "ops/matmul/product_kernel.h"
 #include "plan/gemm_blocking.h"
 #include "plan/judge.h"
@@ -161,25 +163,25 @@ void F32Product::PlanPackedB(const ProductCall& call) {
     return;
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
   const int64_t batch = params_.b.batch_stride == 0 ? 1 : params_.batch;
-  const std::string key =
-      StrFormat("gemm%s %s nr%d kc%lld rs%lld cs%lld bs%lld n%lld k%lld b%lld",
-                !params_.nz_b              ? ""
-                : params_.nz_b->transposed ? " nzt"
-                                           : " nz",
-                isa::Name(isa::ActiveTier()), tile.nr, static_cast<long long>(params_.blocking.kc),
-                static_cast<long long>(params_.b.row_stride), static_cast<long long>(params_.b.col_stride),
-                static_cast<long long>(params_.b.batch_stride), static_cast<long long>(params_.n),
-                static_cast<long long>(params_.k), static_cast<long long>(batch));
+  const std::string key = StrFormat(
+      "gemm%s%s %s nr%d kc%lld rs%lld cs%lld bs%lld n%lld k%lld b%lld",
+      !params_.nz_b              ? ""
+      : params_.nz_b->transposed ? " nzt"
+                                 : " nz",
+      params_.bf16_pairs ? " pairs" : "", isa::Name(isa::ActiveTier()), tile.nr,
+      static_cast<long long>(params_.blocking.kc), static_cast<long long>(params_.b.row_stride),
+      static_cast<long long>(params_.b.col_stride), static_cast<long long>(params_.b.batch_stride),
+      static_cast<long long>(params_.n), static_cast<long long>(params_.k), static_cast<long long>(batch));
   std::shared_ptr<const void> packed =
       call.context->packs->GetOrMake(b.constant, key, [&]() -> std::shared_ptr<const void> {
         if (params_.nz_b) {
           gemm::NzOperand strips = *params_.nz_b;
           strips.data = b.constant->data();
-          return gemm::PackNzB(strips, params_.k, params_.n, batch, params_.blocking);
+          return gemm::PackNzB(strips, params_.k, params_.n, batch, params_.blocking, params_.bf16_pairs);
         }
         gemm::Operand from = params_.b;
         from.data = b.constant->data();
-        return gemm::PackB(from, params_.k, params_.n, batch, params_.blocking);
+        return gemm::PackB(from, params_.k, params_.n, batch, params_.blocking, params_.bf16_pairs);
       });
   packed_ = std::static_pointer_cast<const gemm::PackedB>(packed);
   params_.packed_b = packed_.get();
@@ -205,6 +207,8 @@ Status F32Product::Plan(const ProductCall& call) {
   params_.c_batch_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 2];
   params_.blocking = BlockingFor(nest_);
   if (IsPlain()) params_.path = gemm::Path::kPanel;
+  params_.bf16_pairs =
+      !op::PlansExactly() && nest_.a.dtype == DType::kBF16 && b.dtype == DType::kBF16 && isa::Bf16DotsPay();
   PlanPackedB(call);
   OPSNN_RETURN_IF_ERROR(FitRegions(call.name));
   a_bytes_ = AliasGuard::Extent(nest_, nest_.a, 1, nest_.k, true);
@@ -263,6 +267,7 @@ std::string F32Product::variant() const {
   std::string v =
       StrFormat("gemm %s%s %dx%d%s", plain ? "plain blocks, " : "", gemm::Name(gemm::ChoosePath(params_)),
                 tile.mr, tile.nr, params_.nz_b ? " from strips" : "");
+  if (params_.bf16_pairs) v += ", bf16 pairs";
   if (bias_ >= 0) v += ", +bias";
   if (params_.epilogue.act != vector::RegAct::kNone) v += ", +activation";
   if (rest_) v += ", +program";
