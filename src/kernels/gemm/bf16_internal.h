@@ -23,8 +23,9 @@ void PackPairs(const PackSource& source, int64_t width, int64_t depth, float* ds
 
 // What follows needs isa::HasBf16().
 
-// MacroBlock on words: a, b and the strides count words. Whole panels are packed already.
+// MacroBlock and WideBlock on words: a, b and the strides count words. Whole panels are packed already.
 void PairBlock(const BlockArgs& args);
+void PairWideBlock(const BlockArgs& args);
 
 // dst[k * ld + i] = the word of rows 2k and 2k + 1 at column i, for i < width, k < depth; zero for width <= i
 // < fill, and for rows from `rows` on. Row r begins at src + r * row_stride.

@@ -258,7 +258,9 @@ void RunColumns(const Params& p, const Tile& t, int64_t j, bool wide, bool progr
     if (program && g.next_a.left == 0) {
       g.next_a = OperandLines(p, t.batch, t.row + row, t.col + j, rows, g.cols);
     }
-    p.bf16_pairs ? PairBlock(g) : wide ? WideBlock(g) : MacroBlock(g);
+    const auto block =
+        p.bf16_pairs ? (wide ? &PairWideBlock : &PairBlock) : (wide ? &WideBlock : &MacroBlock);
+    block(g);
     g.next_a = g.next_b = g.next_out = {};  // fetched once
     if (program)
       FinishBlock(p, t.batch, t.row + row, t.col + j, g.c + row * g.ldc, g.ldc, rows, g.cols, true);
@@ -551,8 +553,8 @@ void Run(const Params& given) {
   }
   job.micro = TileFor(isa::ActiveTier());
   job.kc = job.path == Path::kStream ? kStreamDepth : p.packed_b ? p.packed_b->kc : p.blocking.kc;
-  job.wide = WideRows() > 0 && !p.bf16_pairs && (job.path == Path::kDirect || job.path == Path::kPacked) &&
-             p.n >= 2 * job.micro.nr && KDepth(p.k, 0, job.kc) * p.n <= kWideFloats;
+  job.wide = WideRows() > 0 && (job.path == Path::kDirect || job.path == Path::kPacked) &&
+             p.n >= 2 * job.micro.nr && KDepth(p.k, 0, job.kc, p.bf16_pairs) * p.n <= kWideFloats;
   if (job.path == Path::kGemv) {
     RunGemv(p);
   } else if (p.packed_b) {

@@ -6,6 +6,7 @@
 #include "kernels/gemm/bf16_internal.h"
 #define OPSNN_BLOCK_ATTR __attribute__((target("avx512bf16")))
 #include "kernels/gemm/block-inl.h"
+#include "kernels/gemm/wide-inl.h"
 #undef OPSNN_BLOCK_ATTR
 
 HWY_BEFORE_NAMESPACE();
@@ -18,6 +19,7 @@ struct DotPairs {
   }
 };
 void PairBlockKernel(const BlockArgs& g) { RunBlock<DotPairs>(g); }
+void PairWideBlockKernel(const BlockArgs& g) { RunWide<DotPairs>(g); }
 
 void PackPairRowsKernel(const PairRows& f, uint32_t* dst, int64_t ld) {
   constexpr int64_t kStep = 32;  // columns
@@ -46,6 +48,7 @@ void PackPairRowsKernel(const PairRows& f, uint32_t* dst, int64_t ld) {
 }
 #else
 void PairBlockKernel(const BlockArgs&) {}
+void PairWideBlockKernel(const BlockArgs&) {}
 void PackPairRowsKernel(const PairRows&, uint32_t*, int64_t) {}
 #endif
 
@@ -55,8 +58,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace opsnn::gemm {
 OPSNN_TIER_TABLE(PairBlockKernel);
+OPSNN_TIER_TABLE(PairWideBlockKernel);
 OPSNN_TIER_TABLE(PackPairRowsKernel);
 void PairBlock(const BlockArgs& args) { OPSNN_TIER_CALL(PairBlockKernel)(args); }
+void PairWideBlock(const BlockArgs& args) { OPSNN_TIER_CALL(PairWideBlockKernel)(args); }
 void PackPairRows(const PairRows& from, uint32_t* dst, int64_t ld) {
   OPSNN_TIER_CALL(PackPairRowsKernel)(from, dst, ld);
 }
