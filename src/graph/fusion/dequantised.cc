@@ -74,17 +74,62 @@ struct Found {
       return "only the weights are quantised: they are dequantised once, when the model is loaded";
     if (p.b.node < 0) return "the other operand is not quantised";
     if (!IsByte(p.a.dtype) || !IsByte(p.b.dtype)) return "kernels multiply integers of 8 bits alone";
+    if (node.op == Known().Conv) return CheckConv();
     const bool gemm = node.op == Known().Gemm;
     if (gemm && (node.attrs.Float("alpha", 1) != 1 || node.attrs.Float("beta", 1) != 1 ||
                  node.attrs.Int("transA", 0)))
       return "integer products have no alpha, beta and transA";
     const ConstTensor& w = r.desc(p.b.q).constant;
     if (!w || w->dims().rank() != 2) return "the second operand is no constant matrix";
-    return CheckScales(*w, gemm && node.attrs.Int("transB", 0));
+    const bool transposed = gemm && node.attrs.Int("transB", 0);
+    const char* why = CheckScales(transposed ? 0 : 1, 2, w->dims()[transposed ? 1 : 0]);
+    if (!why && transposed && !(p.transposed_b = Transposed(*w))) why = "there is no memory for it";
+    return why;
   }
 
-  const char* CheckScales(const HostTensor& w, bool transposed) {
-    const int columns = transposed ? 0 : 1;
+  // Few products of a group load more than they multiply, which vectors of floats do as fast.
+  const char* CheckConv() {
+    constexpr int64_t kLeastChannels = 8, kLeastDepth = 16;
+    const ConstTensor& w = r.desc(p.b.q).constant;
+    if (!w || w->dims().rank() < 3 || w->size() == 0) return "the weights are no constant";
+    const int64_t channels = w->dims()[0], depth = w->size() / channels;
+    if (channels / std::max<int64_t>(1, node.attrs.Int("group", 1)) < kLeastChannels || depth < kLeastDepth)
+      return "groups of so few channels are no faster in integers";
+    if (const char* why = CheckScales(0, w->dims().rank(), depth)) return why;
+    if (node.inputs.size() < 3 || node.inputs[2] == kNoValue) return nullptr;
+    const auto values = Bias(node.inputs[2]);
+    if (static_cast<int64_t>(values.size()) != channels) return "the bias is no constant";
+    p.bias = HostTensor::From<float>(p.scale->size() > 1 ? p.scale->dims() : Channels(w->dims()), values);
+    return p.bias ? nullptr : "there is no memory for it";
+  }
+
+  static Dims Channels(const Dims& w) {
+    Dims d = Dims::Filled(w.rank() - 1, 1);
+    d[0] = w[0];
+    return d;
+  }
+
+  // A constant, or a dequantised one.
+  std::vector<float> Bias(ValueId v) const {
+    std::vector<float> values;
+    if (const ConstTensor& c = r.desc(v).constant) {
+      for (double b : ToDoubles(*c)) values.push_back(static_cast<float>(b));
+      return values;
+    }
+    const Dequantised d = AsDequantised(r, g, v);
+    if (d.node < 0 || !r.desc(d.q).constant) return values;
+    const auto q = ToDoubles(*r.desc(d.q).constant), scales = ValuesOf(r, d.scale),
+               zeros = ValuesOf(r, d.zero);
+    if (scales.empty() || zeros.empty() || (scales.size() > 1 && scales.size() != q.size())) return values;
+    for (size_t i = 0; i < q.size(); ++i) {
+      const double centred = q[i] - zeros[zeros.size() > 1 ? i : 0];
+      values.push_back(static_cast<float>(centred) * static_cast<float>(scales[scales.size() > 1 ? i : 0]));
+    }
+    return values;
+  }
+
+  // `axis` of the weights, of `rank` dims, is that of the columns; `depth` products make a sum.
+  const char* CheckScales(int axis, int rank, int64_t depth) {
     const auto sa = ValuesOf(r, p.a.scale), sb = ValuesOf(r, p.b.scale), za = ValuesOf(r, p.a.zero),
                zb = ValuesOf(r, p.b.zero);
     if (sa.empty() || sb.empty() || za.empty() || zb.empty())
@@ -93,9 +138,9 @@ struct Found {
       return "a scale is no f32";
     if (sa.size() != 1 || za.size() != 1) return "the scale of the first operand varies along the sums";
     const bool varies = sb.size() > 1 || zb.size() > 1;
-    if (varies && ops::QuantAxis(&g.nodes[p.b.node].attrs.get(), 2) != columns)
+    if (varies && ops::QuantAxis(&g.nodes[p.b.node].attrs.get(), rank) != axis)
       return "the scale of the weights varies along the sums";
-    if (!FitsSums(static_cast<double>(w.dims()[1 - columns]), Farthest(p.a, za), Farthest(p.b, zb)))
+    if (!FitsSums(static_cast<double>(depth), Farthest(p.a, za), Farthest(p.b, zb)))
       return "the sums may be beyond 32 bits";
     std::vector<float> scales;
     for (double s : sb) {
@@ -104,9 +149,10 @@ struct Found {
       scales.push_back(f);
     }
     const auto count = static_cast<int64_t>(scales.size());
-    p.scale = HostTensor::From<float>(count == 1 ? Dims{} : Dims{count}, scales);
-    if (transposed) p.transposed_b = Transposed(w);
-    return p.scale && (!transposed || p.transposed_b) ? nullptr : "there is no memory for it";
+    Dims dims = count == 1 ? Dims{} : Dims{count};
+    for (int i = 2; count > 1 && node.op == Known().Conv && i < rank; ++i) dims.push_back(1);
+    p.scale = HostTensor::From<float>(dims, scales);
+    return p.scale ? nullptr : "there is no memory for it";
   }
 };
 
@@ -115,7 +161,9 @@ struct Found {
 std::optional<QuantisedProduct> AsQuantisedProduct(const Rewriter& r, NodeId n) {
   const Graph& g = const_cast<Rewriter&>(r).graph();
   const Node& node = g.nodes[n];
-  if (node.dead || node.tail || (node.op != Known().MatMul && node.op != Known().Gemm)) return std::nullopt;
+  if (node.dead || node.tail ||
+      (node.op != Known().MatMul && node.op != Known().Gemm && node.op != Known().Conv))
+    return std::nullopt;
   if (node.inputs.size() < 2 || node.outputs.size() != 1) return std::nullopt;
   Found f{g, r, node, {}};
   f.p.a = AsDequantised(r, g, node.inputs[0]), f.p.b = AsDequantised(r, g, node.inputs[1]);

@@ -19,10 +19,11 @@ struct QuantisedProduct {
   const char* refusal = nullptr;  // why it is not a product of integers; the rest is then not filled in
   Dequantised a, b;
   ConstTensor transposed_b;  // k x n, where b holds n x k; null: b as it is
-  ConstTensor scale;         // of a times that of b, f32: one value or one per column
+  ConstTensor scale;         // of a times that of b, f32: one value, or one per column or output channel
+  ConstTensor bias;          // of a Conv, as it is added to its result; null: none
 };
 
-// MatMul or Gemm of one or two dequantised operands; nullopt for other nodes.
+// MatMul, Gemm or Conv of one or two dequantised operands; nullopt for other nodes.
 std::optional<QuantisedProduct> AsQuantisedProduct(const Rewriter& r, NodeId n);
 
 // Does this CPU multiply bytes faster than floats?

@@ -148,7 +148,8 @@ bool Contains(const std::vector<NodeId>& list, NodeId n) {
 std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId id, bool text) {
   const Node& n = g.nodes[id];
   std::optional<plan::ContractionEdge> e;
-  if (n.op == Known().Conv || n.op == Known().ConvTranspose || n.op == Known().ConvBatchNormTraining)
+  if (n.op == Known().Conv || n.op == Known().ConvTranspose || n.op == Known().ConvBatchNormTraining ||
+      n.op == Known().ConvInteger)
     e = ConvEdge(g, n);
   if (n.op == Known().MatMul || n.op == Known().Gemm || n.op == Known().MatMulInteger) e = GemmEdge(g, n);
   if (n.op == Known().DepthwisePointwise) e = PairedEdge(g, n);

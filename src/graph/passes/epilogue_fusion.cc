@@ -76,7 +76,8 @@ class Fuser {
     const op::TensorDesc& y = r_.desc(node.outputs[0]);
     if (y.dims != out.dims || !FitsTail(y.dtype, out.dtype)) return false;
     if (!programs_.Fusable(n) && !(out.dtype == DType::kS32 && LeavesIntegers(g_, node))) return false;
-    const bool conv = g_.nodes[seed].op->layout == op::LayoutRule::kPrefers;
+    const op::OpDef* op = g_.nodes[seed].op;
+    const bool conv = op->layout == op::LayoutRule::kPrefers || op == Known().ConvInteger;
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
       if (v == kNoValue) return true;
       const op::TensorDesc& d = r_.desc(v);
@@ -89,7 +90,7 @@ class Fuser {
   bool MayStore(NodeId seed, const Node& node) const {
     const op::OpDef* op = g_.nodes[seed].op;
     const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
-    const bool stores = op == Known().MatMulInteger ||
+    const bool stores = op == Known().MatMulInteger || op == Known().ConvInteger ||
                         ((op == Known().MatMul || op == Known().Gemm) && ComputesInF32(out.dtype));
     return stores && r_.desc(node.outputs[0]).dims == out.dims;
   }
@@ -121,7 +122,7 @@ class Fuser {
       return "under the exact policy dequantised values keep their rounding";
     if (!MultipliesBytesFaster()) return "this CPU multiplies bytes no faster than floats";
     const auto p = AsQuantisedProduct(r_, n);
-    if (!p) return "convolutions take blocks of floats";
+    if (!p) return "there is none of this operator";
     if (p->b.node < 0 && r_.desc(g_.nodes[n].inputs[1]).constant)
       return "the weights are floats, their scales vary along the sums, or sums of that length go beyond 32 "
              "bits";

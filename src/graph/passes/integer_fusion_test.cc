@@ -195,6 +195,65 @@ TEST(IntegerProducts, QuantisedModels) {
   }
 }
 
+// Convolutions: by channel or whole, in groups, with a bias in either form, an operand as large as the
+// result.
+TEST(IntegerFusion, DynamicallyQuantisedConvolutions) {
+  for (int i = 0; i < 16; ++i) {
+    GraphMaker m;
+    const int64_t size = 5 + i * 3 % 17, groups = i & 1 ? 3 : 1, out = 12;
+    const ValueId q = m.Op("DynamicQuantizeLinear", {m.In("x", {2, 6, size, size + 1})}, {}, 3);
+    const ValueId w = m.Random({out, 6 / groups, 3, 3}, -128, 127, DType::kS8);
+    const ValueId sums =
+        m.Op("ConvInteger", {q, w, q + 2}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"group", groups}});
+    const ValueId scale = m.Op("Mul", {q + 1, m.Random(i & 2 ? Dims{out, 1, 1} : Dims{}, 0.001, 0.01)});
+    ValueId y = m.Op("Mul", {m.Op("Cast", {sums}, {{"to", kFloat}}), scale});
+    y = m.Op("Add", {y, m.Random({1, out, 1, 1})});
+    if (i & 4) y = m.Op("Add", {y, m.In("r", {2, out, size, size + 1})});
+    y = m.Op("Relu", {y});
+    if (i & 8) y = m.Op("QuantizeLinear", {y, m.Scalar(0.2f), m.Const(HostTensor::From<int8_t>({}, {-9}))});
+    m.Out(y);
+    ExpectSameBits(m, {"Cast", "Add", "Relu", "Program", "QuantizeLinear"}, StrFormat("case %d", i));
+  }
+}
+
+TEST(IntegerProducts, QuantisedConvolutions) {
+  for (int i = 0; i < 16; ++i) {
+    GraphMaker m;
+    const int64_t out = 24, groups = i & 1 ? 2 : 1, channels = 16, size = 9;
+    const bool by_channel = i & 2, quantise = i & 4, dequantised_bias = i & 8;
+    const ValueId sx = m.Scalar(0.03f), zx = m.Random({}, 0, 100, DType::kU8);
+    const ValueId q = m.Op("QuantizeLinear", {m.In("x", {2, channels, size, size}), sx, zx});
+    const ValueId sw = m.Random(by_channel ? Dims{out} : Dims{}, 0.001, 0.01);
+    const ValueId w =
+        m.Op("DequantizeLinear", {m.Random({out, channels / groups, 3, 3}, -128, 127, DType::kS8), sw},
+             {{"axis", int64_t{0}}});
+    const ValueId bias = dequantised_bias
+                             ? m.Op("DequantizeLinear",
+                                    {m.Random({out}, -900, 900, DType::kS32), m.Random({out}, 0.0001, 0.001)},
+                                    {{"axis", int64_t{0}}})
+                             : m.Random({out});
+    ValueId y = m.Op("Conv", {m.Op("DequantizeLinear", {q, sx, zx}), w, bias},
+                     {{"group", groups}, {"strides", std::vector<int64_t>{2, 1}}});
+    y = m.Op("Relu", {y});
+    if (quantise)
+      y = m.Op("QuantizeLinear", {y, m.Scalar(0.2f), m.Const(HostTensor::From<uint8_t>({}, {0}))});
+    m.Out(y);
+    const Outcome apart = RunGraph(m, Options(FusionMode::kOff, NumericsPolicy::kExcess));
+    const Outcome fused = RunGraph(m, Options(FusionMode::kForce, NumericsPolicy::kExcess));
+    EXPECT_EQ(fused.Count("ConvInteger"), BytesAreFaster() ? 1 : 0) << i;
+    if (BytesAreFaster()) {
+      for (const char* gone : {"DequantizeLinear", "Conv", "Cast", "Relu", "Program"})
+        EXPECT_EQ(fused.Count(gone), 0) << i << " " << gone;
+    }
+    ASSERT_EQ(fused.outputs[0].size(), apart.outputs[0].size());
+    const double k = static_cast<double>(9 * channels);
+    for (size_t j = 0; j < fused.outputs[0].size(); ++j) {
+      const double bound = 2 * (k + 8) * testing::Epsilon(DType::kF32) * k * 255 * 0.03 * 128 * 0.01;
+      ASSERT_LE(std::fabs(fused.outputs[0][j] - apart.outputs[0][j]), quantise ? 1 : bound) << i;
+    }
+  }
+}
+
 TEST(IntegerProducts, WhatStaysSaysWhy) {
   const auto reason = [](const Outcome& o, const char* text) {
     return std::any_of(o.decisions.begin(), o.decisions.end(), [&](const plan::Decision& d) {

@@ -20,7 +20,7 @@ class Finder {
 
   Status Run() {
     const KnownOps& k = Known();
-    if (!k.MatMulInteger || !k.DequantizeLinear) return OkStatus();
+    if (!k.MatMulInteger || !k.ConvInteger || !k.DequantizeLinear) return OkStatus();
     const NodeId count = r_.num_nodes();
     for (NodeId n = 0; n < count; ++n) {
       const std::optional<QuantisedProduct> p = AsQuantisedProduct(r_, n);
@@ -64,15 +64,20 @@ class Finder {
     const ValueId weights =
         p.transposed_b ? r_.AddConstant(g_.values[p.b.q].name + ":rows", p.transposed_b) : p.b.q;
     const ValueId scale = r_.AddConstant(old.name + ":scale", p.scale);
-    const bool biased = old.inputs.size() > 2 && old.inputs[2] != kNoValue;
+    const bool conv = old.op == Known().Conv;
+    ValueId bias = old.inputs.size() > 2 && !conv ? old.inputs[2] : kNoValue;
+    if (p.bias) bias = r_.AddConstant(old.name + ":bias", p.bias);
+    const bool biased = bias != kNoValue;
     r_.Kill(n);
     const ValueId sums = Middle(result, ":sums", DType::kS32), real = Middle(result, ":real", DType::kF32);
-    Make(Known().MatMulInteger, old.name, {p.a.q, weights, p.a.zero, p.b.zero}, sums);
+    const NodeId product = Make(conv ? Known().ConvInteger : Known().MatMulInteger, old.name,
+                                {p.a.q, weights, p.a.zero, p.b.zero}, sums);
+    if (conv) g_.nodes[product].attrs = old.attrs;
     const NodeId cast = Make(Known().Cast, old.name + "/real", {sums}, real);
     g_.nodes[cast].attrs.Set("to", int64_t{Info(DType::kF32).onnx});
     const ValueId scaled = biased ? Middle(result, ":scaled", DType::kF32) : result;
     NodeId last = Make(Known().Mul, old.name + "/scale", {real, scale}, scaled);
-    if (biased) last = Make(Known().Add, old.name + "/bias", {scaled, old.inputs[2]}, result);
+    if (biased) last = Make(Known().Add, old.name + "/bias", {scaled, bias}, result);
     g_.nodes[last].origins = std::move(origins);
     return OkStatus();
   }
