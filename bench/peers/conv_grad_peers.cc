@@ -18,7 +18,7 @@
 #include "base/parallel.h"
 #include "bench/peers/turns.h"
 #include "kernels/conv/conv.h"
-#include "kernels/conv/weight_grad.h"
+#include "kernels/conv/grad/weight_grad.h"
 
 namespace opsnn::peers {
 namespace {

@@ -131,7 +131,7 @@ TEST(Host, CachesFromSysfs) {
       std::ofstream(at + "/size") << size << "\n";
     }
   }
-  const HostCaches c = ProbeCaches(dir.path());
+  const isa::Caches c = isa::ProbeCaches(dir.path());
   EXPECT_EQ(c.source, "sysfs");
   EXPECT_EQ(c.l1d, 32 << 10);
   EXPECT_EQ(c.l2, 1 << 20);
@@ -139,7 +139,7 @@ TEST(Host, CachesFromSysfs) {
 }
 
 TEST(Host, CachesWithoutSysfs) {
-  const HostCaches c = ProbeCaches("/nonexistent");
+  const isa::Caches c = isa::ProbeCaches("/nonexistent");
   EXPECT_NE(c.source, "sysfs");
   EXPECT_GE(c.l1d, 8 << 10);
   EXPECT_GE(c.l2, c.l1d);

@@ -1,6 +1,5 @@
 #include "device/host.h"
 
-#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,74 +16,17 @@
 #include "base/parallel.h"
 #include "base/toml_file.h"
 #include "isa/bf16_dots.h"
+#include "isa/caches.h"
 #include "isa/cpuid.h"
 #include "isa/tier.h"
 
 namespace opsnn::device {
 namespace {
 
-std::string ReadLine(const std::string& path) {
-  char line[256] = {};
-  if (std::FILE* f = std::fopen(path.c_str(), "r")) {
-    if (!std::fgets(line, sizeof line, f)) line[0] = '\0';
-    std::fclose(f);
-  }
-  std::string s = line;
-  while (!s.empty() && (s.back() == '\n' || s.back() == ' ')) s.pop_back();
-  return s;
-}
-
-int FirstAllowedCpu() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &set)) return i;
-  }
-  return 0;
-}
-
-// "2048K" or "32M".
-int64_t SizeText(const std::string& s) {
-  const int64_t n = std::atoll(s.c_str());
-  return s.empty() ? 0 : s.back() == 'K' ? n << 10 : s.back() == 'M' ? n << 20 : n;
-}
-
-void Keep(HostCaches& c, int level, int64_t bytes) {
-  int64_t& slot = level == 1 ? c.l1d : level == 2 ? c.l2 : c.l3;
-  if (level >= 1 && level <= 3) slot = std::max(slot, bytes);
-}
-
 std::string HostName() {
   std::string brand = isa::CpuBrand();
   return brand.empty() ? "unknown processor" : brand;
 }
-
-}  // namespace
-
-HostCaches ProbeCaches(const std::string& sysfs) {
-  HostCaches c;
-  const std::string cpu = sysfs + "/cpu" + std::to_string(FirstAllowedCpu()) + "/cache/index";
-  for (int i = 0; i < 8; ++i) {
-    const std::string dir = cpu + std::to_string(i);
-    const std::string type = ReadLine(dir + "/type");
-    if (type == "Data" || type == "Unified") {
-      Keep(c, std::atoi(ReadLine(dir + "/level").c_str()), SizeText(ReadLine(dir + "/size")));
-    }
-  }
-  c.source = "sysfs";
-  if (c.l1d == 0) {
-    for (const isa::CpuCache& k : isa::CachesByCpuid()) Keep(c, k.level, k.bytes);
-    c.source = "cpuid";
-  }
-  if (c.l1d == 0) {  // the smallest of today's machines
-    c = {32 << 10, 512 << 10, 4 << 20, "assumed"};
-  }
-  if (c.l2 == 0) c.l2 = c.l1d;
-  if (c.l3 == 0) c.l3 = c.l2;
-  return c;
-}
-
-namespace {
 
 // Multiply-adds per cycle and vector bytes of a tier, where nothing was measured: two multiply-add units (one
 // multiplier and one adder without FMA), as every x86 server core of the last ten years has.
@@ -137,7 +79,7 @@ void SetRates(DeviceProfile& p, const HostRates& r, int cores) {
 
 }  // namespace
 
-DeviceProfile BuildHostProfile(const HostCaches& caches, int cores, const HostRates& rates) {
+DeviceProfile BuildHostProfile(const isa::Caches& caches, int cores, const HostRates& rates) {
   DeviceProfile p;
   p.name = "host";
   p.product = HostName() + ", " + isa::FeatureString();
@@ -244,7 +186,7 @@ const DeviceProfile* Publish(std::atomic<const DeviceProfile*>& slot, DeviceProf
   return all.back().get();
 }
 
-HostRates Measure(const HostCaches& caches, int cores) {
+HostRates Measure(const isa::Caches& caches, int cores) {
   const HostRates rates = MeasureHost(caches.l1d, caches.l2, caches.l3, std::min(cores, ThreadsAvailable()));
   WriteRates(RateCachePath(), rates);
   return rates;
@@ -257,7 +199,7 @@ const DeviceProfile& HostProfile() {
   if (const DeviceProfile* p = slot.load(std::memory_order_acquire)) return *p;
   std::lock_guard<std::mutex> lock(g_mutex);
   if (const DeviceProfile* p = slot.load(std::memory_order_relaxed)) return *p;
-  const HostCaches caches = ProbeCaches("/sys/devices/system/cpu");
+  const isa::Caches& caches = isa::HostCaches();
   const int cores = AllowedCpus();
   HostRates rates;
   if (!ReadRates(RateCachePath(), &rates)) rates = Measure(caches, cores);
@@ -272,17 +214,17 @@ const DeviceProfile& HostProfileUnmeasured() {
   if (const DeviceProfile* p = slot.load(std::memory_order_relaxed)) return *p;
   HostRates rates;
   ReadRates(RateCachePath(), &rates);
-  return *Publish(slot, BuildHostProfile(ProbeCaches("/sys/devices/system/cpu"), AllowedCpus(), rates));
+  return *Publish(slot, BuildHostProfile(isa::HostCaches(), AllowedCpus(), rates));
 }
 
 HostRates MeasureNow() {
-  const HostCaches caches = ProbeCaches("/sys/devices/system/cpu");
+  const isa::Caches& caches = isa::HostCaches();
   return MeasureHost(caches.l1d, caches.l2, caches.l3, std::min(AllowedCpus(), ThreadsAvailable()));
 }
 
 HostRates Recalibrate() {
   std::lock_guard<std::mutex> lock(g_mutex);
-  const HostCaches caches = ProbeCaches("/sys/devices/system/cpu");
+  const isa::Caches& caches = isa::HostCaches();
   const int cores = AllowedCpus();
   const HostRates rates = Measure(caches, cores);
   Publish(SlotOf(g_measured), BuildHostProfile(caches, cores, rates));

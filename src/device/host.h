@@ -1,4 +1,4 @@
-// Probing the host: caches and names from the operating system, else from the processor itself.
+// The host as a profile: what was probed and measured.
 #ifndef OPSNN_DEVICE_HOST_H_
 #define OPSNN_DEVICE_HOST_H_
 
@@ -7,18 +7,12 @@
 
 #include "device/measure.h"
 #include "device/profile.h"
+#include "isa/caches.h"
 
 namespace opsnn::device {
 
-struct HostCaches {
-  int64_t l1d = 0, l2 = 0, l3 = 0;  // bytes; l2 per core, l3 shared (l2 again where there is no l3)
-  std::string source;               // "sysfs", "cpuid", "assumed"
-};
-// `sysfs` is the folder with cpu0, cpu1, ...; normally /sys/devices/system/cpu.
-HostCaches ProbeCaches(const std::string& sysfs);
-
 // The profile from what was found; rates of 0 in `rates` are replaced by assumed ones.
-DeviceProfile BuildHostProfile(const HostCaches& caches, int cores, const HostRates& rates);
+DeviceProfile BuildHostProfile(const isa::Caches& caches, int cores, const HostRates& rates);
 
 // The file that remembers measured rates: one per CPU model, tier and number of cores, in the user's cache
 // folder. "" when there is no such folder. Neither function ever fails loudly.

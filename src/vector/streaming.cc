@@ -1,36 +1,18 @@
 #include "vector/streaming.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "isa/cache.h"
-#include "isa/cpuid.h"
+#include "isa/caches.h"
 
 namespace opsnn::vector {
-
-namespace {
-
-// The cache that a core shares with its neighbours, or its own last one. The processor is asked: the C
-// library adds up the caches of a whole socket on some.
-int64_t LastLevelCache() {
-  int64_t bytes = 0;
-  for (const isa::CpuCache& c : isa::CachesByCpuid()) bytes = std::max(bytes, c.bytes);
-#ifdef _SC_LEVEL3_CACHE_SIZE
-  if (bytes == 0) bytes = std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE));
-#endif
-  return bytes;
-}
-
-}  // namespace
 
 int64_t StreamingThreshold() {
   // A result that fills a quarter of the last-level cache is not read again from there by whatever comes
   // next. Cloud machines report caches shared with strangers: count at most 64 MiB of it as ours.
   static const int64_t threshold = [] {
-    constexpr int64_t kUnknown = 8 << 20, kMostOfIt = 64 << 20;
-    const int64_t cache = LastLevelCache();
-    return (cache > 0 ? std::min(cache, kMostOfIt) : kUnknown) / 4;
+    constexpr int64_t kMostOfIt = 64 << 20;
+    return std::min(isa::HostCaches().l3, kMostOfIt) / 4;
   }();
   return threshold;
 }

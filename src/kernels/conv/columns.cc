@@ -6,6 +6,7 @@
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
+#include "kernels/conv/pack.h"
 
 namespace opsnn::conv {
 namespace {
@@ -97,13 +98,8 @@ void LayOutColumns(ConvPlan* p) {
   p->product = product;
 }
 
-void RunColumns(const ConvPlan& plan, const ConvArgs& args) {
-  if (args.plain_weights) {
-    PackWeights(plan, args.plain_weights, args.packing);
-    ConvArgs packed = args;
-    packed.plain_weights = nullptr, packed.weights = args.packing;
-    return RunColumns(plan, packed);
-  }
+void RunColumns(const ConvPlan& plan, const ConvArgs& given) {
+  const ConvArgs args = WithPackedWeights(plan, given);
   if (!FiniteWeights(plan, args.weights)) return RunConv(*plan.direct, args);
   float* const columns = static_cast<float*>(args.workspace) + plan.x_offset;
   MakeColumns(plan.shape, args.x, columns);

@@ -29,6 +29,7 @@ struct DepthwiseRow {
   int64_t slice_step = 0;  // floats between the input slices of neighbouring kernel slices
   const Post* post = nullptr;
   bool stream = false;         // written past the caches, where a vector fills a line
+  bool ahead = false;          // ask for the input row behind the window: it comes from memory
   bool finite_weights = true;  // else products with padding are left out
 };
 }  // namespace opsnn::conv
@@ -100,6 +101,12 @@ HWY_INLINE void RowTile(const DepthwiseRow& r, int64_t ox, int ky_begin, int ky_
         }
       }
     }
+  }
+  if (r.ahead && lane == 0) {  // the rows that the next output row needs beyond these
+    const float* next = r.x + ((r.iy + r.kh) * r.w + ox * S) * kC0;
+    for (int row = 0; row < S; ++row, next += r.w * kC0)
+#pragma GCC unroll 16
+      for (int i = 0; i < P * S; ++i) __builtin_prefetch(next + i * kC0);
   }
   StorePixels<P>(r, ox, kEdge ? std::min<int64_t>(P, r.ow - ox) : P, lane, acc);
 }
@@ -181,6 +188,10 @@ OPSNN_TIER_TABLE(DepthwiseRowTier);
 
 namespace {
 
+int64_t BlockedBytes(int64_t images, int64_t channels, int64_t plane) {
+  return images * RoundUp(channels, int64_t{kC0}) * plane * static_cast<int64_t>(sizeof(float));
+}
+
 // Points `r` at the input slices that output slice oz sees, and at their weights.
 void EnterSlice(const ConvShape& s, int64_t oz, const float* planes, const float* weights, DepthwiseRow* r) {
   const int64_t iz = oz * s.sd - s.pf;
@@ -192,16 +203,22 @@ void EnterSlice(const ConvShape& s, int64_t oz, const float* planes, const float
   r->weights = weights + begin * s.kh * s.kw * kC0;
 }
 
-// Twice the usual threshold: as much is read beside it, and whatever comes next reads the result. On 144
-// channels of 56x56 and the pointwise layer behind them streaming gains 15 to 18 % in all at 58 MB, nothing
-// certain at 29 MB, and loses up to 15 % at 14 MB although the depthwise layer alone gains 10 % there.
+// More than the usual share of the last-level cache: as much is read beside it, and whatever comes next reads
+// the result. On 144 channels of 56x56 and the pointwise layer behind them streaming gains 15 to 18 % in all
+// at 58 MB, nothing certain at 29 MB, and loses up to 15 % at 14 MB, although the depthwise layer alone gains
+// 10 % there (all with 64 MiB or more); with 32 MiB that layer gains 25 % at 14 MB.
 bool WritesPastCaches(const ConvPlan& plan, const ConvArgs& args, const float* y) {
-  const ConvShape& s = plan.shape;
   constexpr uintptr_t kLine = 64;
-  const int64_t bytes =
-      s.n * RoundUp(s.oc, int64_t{kC0}) * s.out_plane() * static_cast<int64_t>(sizeof(float));
-  return s.y_blocked && !args.epilogue.program && !args.moments && IsRegisterAct(args.epilogue.act) &&
-         reinterpret_cast<uintptr_t>(y) % kLine == 0 && bytes >= 2 * vector::StreamingThreshold();
+  return plan.shape.y_blocked && !args.epilogue.program && !args.moments &&
+         IsRegisterAct(args.epilogue.act) && reinterpret_cast<uintptr_t>(y) % kLine == 0 &&
+         BlockedBytes(plan.shape.n, plan.shape.oc, plan.shape.out_plane()) >=
+             3 * (vector::StreamingThreshold() / 2);
+}
+
+// Operands that together take half of the last-level cache come from memory.
+bool ReadsFromMemory(const ConvShape& s) {
+  return BlockedBytes(s.n, s.c, s.plane()) + BlockedBytes(s.n, s.oc, s.out_plane()) >=
+         2 * vector::StreamingThreshold();
 }
 
 }  // namespace
@@ -215,7 +232,7 @@ void DepthwiseRows(const ConvShape& s, const DepthwiseBlock& block, int64_t begi
   r.sw = static_cast<int>(s.sw), r.dh = static_cast<int>(s.dh), r.dw = static_cast<int>(s.dw);
   r.slice_step = s.dd * s.h * s.w * kC0;
   r.post = block.post;
-  r.stream = block.stream;
+  r.stream = block.stream, r.ahead = block.ahead;
   r.finite_weights = block.finite_weights;
   int64_t oz = begin / s.oh, oy = begin - oz * s.oh;
   EnterSlice(s, oz, block.x, block.weights, &r);
@@ -235,7 +252,8 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   const ConvShape& s = plan.shape;
   const Operands ops = PrepareOperands(plan, args);
   const Post post = args.post();
-  const bool stream = WritesPastCaches(plan, args, ops.y), finite = FiniteWeights(plan, args.weights);
+  const bool stream = WritesPastCaches(plan, args, ops.y), finite = FiniteWeights(plan, args.weights),
+             ahead = ReadsFromMemory(s);
   const int64_t blocks = (s.c + kC0 - 1) / kC0, in_plane = s.plane() * kC0, out_plane = s.out_plane() * kC0;
   const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
   const int64_t rows = s.od * s.oh, per_task = RowsPerTask(rows, row_bytes, ThreadsAvailable()),
@@ -251,7 +269,7 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
     block.y = ops.y + at;
     block.residual = args.residual ? args.residual + at : nullptr;
     block.post = &post;
-    block.stream = stream;
+    block.stream = stream, block.ahead = ahead;
     block.finite_weights = finite;
     DepthwiseRows(s, block, begin, end);
     FinishRows(plan, args, ops.y, n, b, b + 1, begin, end);

@@ -1,7 +1,5 @@
 #include "kernels/conv/finish.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,9 +9,11 @@
 #include "base/buffer.h"
 #include "base/int_math.h"
 #include "base/parallel.h"
+#include "isa/caches.h"
 #include "kernels/conv/blocked.h"
 #include "kernels/conv/columns.h"
 #include "kernels/conv/moments.h"
+#include "kernels/conv/pack.h"
 #include "kernels/conv/winograd.h"
 #include "vector/scratch_failures.h"
 
@@ -72,10 +72,7 @@ void FinishRows(const ConvPlan& plan, const ConvArgs& args, const float* y, int6
   }
 }
 
-int64_t ChunkBytesBesideStream() {
-  static const int64_t bytes = std::max<int64_t>(kChunkBytes, sysconf(_SC_LEVEL2_CACHE_SIZE) / 2);
-  return bytes;
-}
+int64_t ChunkBytesBesideStream() { return std::max(kChunkBytes, isa::HostCaches().l2 / 2); }
 
 int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads, int64_t chunk_bytes) {
   int64_t rows = std::max<int64_t>(1, chunk_bytes / std::max<int64_t>(1, row_bytes));
@@ -98,16 +95,10 @@ void RunConv(const ConvPlan& plan, const ConvArgs& args) {
   std::optional<ScopedThreadLimit> alone;
   if (MultiplyAdds(s) < kAloneMultiplyAdds) alone.emplace(1);
   if (plan.variant == Variant::kIm2col) return RunColumns(plan, args);
-  if (args.plain_weights && (plan.variant == Variant::kDepthwise || plan.variant == Variant::kWinograd)) {
-    PackWeights(plan, args.plain_weights, args.packing);
-    ConvArgs packed = args;
-    packed.plain_weights = nullptr, packed.weights = args.packing;
-    return RunConv(plan, packed);
-  }
   if (plan.variant == Variant::kDepthwise) {
-    RunDepthwise(plan, args);
+    RunDepthwise(plan, WithPackedWeights(plan, args));
   } else if (plan.variant == Variant::kWinograd) {
-    RunWinograd(plan, args);
+    RunWinograd(plan, WithPackedWeights(plan, args));
   } else {
     RunDirect(plan, args);
   }

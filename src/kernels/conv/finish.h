@@ -47,6 +47,7 @@ struct DepthwiseBlock {
   const float* residual = nullptr;  // likewise, or null
   const Post* post = nullptr;
   bool stream = false;         // written past the caches
+  bool ahead = false;          // input rows come from memory: ask for them early
   bool finite_weights = true;  // else products with padding are left out
 };
 // Output rows [begin, end), counted through the slices of the image.

@@ -188,4 +188,11 @@ void PackWeights(const ConvPlan& plan, const float* w, float* packed) {
   if (plan.finite_offset >= 0) packed[plan.finite_offset] = finite.load() ? 1.0f : 0.0f;
 }
 
+ConvArgs WithPackedWeights(const ConvPlan& plan, ConvArgs args) {
+  if (!args.plain_weights) return args;
+  PackWeights(plan, args.plain_weights, args.packing);
+  args.plain_weights = nullptr, args.weights = args.packing;
+  return args;
+}
+
 }  // namespace opsnn::conv

@@ -14,6 +14,9 @@ bool AllFinite(const float* v, int64_t count);
 void PackOcGroup(const ConvPlan& plan, const OcGroup& g, const float* w, float* packed,
                  bool* finite = nullptr);
 
+// The same arguments with packed weights: plain ones are packed into their room.
+ConvArgs WithPackedWeights(const ConvPlan& plan, ConvArgs args);
+
 }  // namespace opsnn::conv
 
 #endif  // OPSNN_KERNELS_CONV_PACK_H_

@@ -10,6 +10,7 @@
 #include "kernels/conv/act_pass.h"
 #include "kernels/conv/candidates.h"
 #include "kernels/conv/finish.h"
+#include "kernels/conv/pack.h"
 #include "kernels/conv/tile.h"
 
 namespace opsnn::conv {
@@ -109,11 +110,7 @@ void PairRun::Multiply(int64_t n, int64_t begin, int64_t end, const float* strip
 // `args` with packed weights and their part of the workspace.
 ConvArgs Packed(const ConvPlan& plan, ConvArgs args, char* workspace) {
   args.workspace = workspace;
-  if (args.plain_weights) {
-    PackWeights(plan, args.plain_weights, args.packing);
-    args.plain_weights = nullptr, args.weights = args.packing;
-  }
-  return args;
+  return WithPackedWeights(plan, args);
 }
 
 }  // namespace

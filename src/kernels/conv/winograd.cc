@@ -217,7 +217,9 @@ void WinogradRun::Run() {
     const int64_t row = i / per_row * chunk_rows_, left = i % per_row * chunk_cols_;
     return Chunk{row, std::min(row + chunk_rows_, rows), left, std::min(left + chunk_cols_, tiles_w_)};
   };
-  if (threads == 1 || chunks >= threads * kTasksPerThread) {
+  // A chunk of one's own needs no other thread's values and no joins; two each keep the threads even enough.
+  constexpr int64_t kOwnChunks = 2;
+  if (threads == 1 || chunks >= threads * kOwnChunks) {
     ParallelOwned(chunks, [&](int64_t i) {
       Chunk chunk = bounds(i);
       if (!Memory(&chunk)) return;

@@ -1,4 +1,4 @@
-#include "kernels/conv/weight_grad.h"
+#include "kernels/conv/grad/weight_grad.h"
 #include "op/empty_kernel.h"
 #include "op/pointwise.h"
 #include "ops/conv/conv_op.h"

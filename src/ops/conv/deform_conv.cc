@@ -1,7 +1,7 @@
 #include <array>
 #include <utility>
 
-#include "kernels/conv/deform.h"
+#include "kernels/conv/deform/deform.h"
 #include "op/pointwise.h"
 #include "ops/conv/deform_op.h"
 #include "ops/conv/floats.h"

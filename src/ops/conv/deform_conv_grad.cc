@@ -1,6 +1,6 @@
 #include <array>
 
-#include "kernels/conv/deform_grad.h"
+#include "kernels/conv/deform/deform_grad.h"
 #include "op/pointwise.h"
 #include "ops/conv/deform_op.h"
 #include "ops/conv/floats.h"

@@ -1,24 +1,22 @@
-#include "kernels/conv/deform.h"
+#include "kernels/conv/deform/deform.h"
 
 #include <algorithm>
 
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
-#include "kernels/conv/deform_places.h"
-#include "kernels/conv/deform_sample.h"
+#include "kernels/conv/deform/deform_places.h"
+#include "kernels/conv/deform/deform_sample.h"
 
 namespace opsnn::conv {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
-// Columns of a chunk stay in a private L2 beside weights and input.
-constexpr int64_t kColumnBytes = 512 << 10;
 
-class Run {
+class Run : DeformWorkspace {
  public:
   Run(const DeformPlan& plan, const DeformArgs& args)
-      : plan_(plan), s_(plan.shape), args_(args), ws_(static_cast<char*>(args.workspace)) {}
+      : DeformWorkspace(plan, args.workspace), plan_(plan), s_(plan.shape), args_(args) {}
   void All() {
     for (size_t g = 0; g < plan_.products.size(); ++g) Pack(g);
     for (int64_t n = 0; n < s_.n; ++n) {
@@ -37,9 +35,6 @@ class Run {
   }
 
  private:
-  float* Floats(size_t offset) const { return reinterpret_cast<float*>(ws_ + offset); }
-  int64_t ChunkPixels() const { return plan_.chunk_rows * s_.ow; }
-  Corners* corners() const { return reinterpret_cast<Corners*>(ws_ + plan_.corners_offset); }
   void Pack(size_t g) const;
   void Sample(size_t g, int64_t pixels) const;
   void StoreColumns(int64_t n, size_t g, int64_t row, int64_t rows) const;
@@ -48,7 +43,6 @@ class Run {
   const DeformPlan& plan_;
   const ConvShape& s_;
   const DeformArgs& args_;
-  char* const ws_;
 };
 
 // Weights in the order of the columns; lanes that stand for no channel get zeros.
@@ -124,37 +118,9 @@ std::string DeformPlan::Describe() const {
 
 DeformPlan PlanDeform(const ConvShape& shape, int64_t offset_groups) {
   DeformPlan p;
-  p.shape = shape;
-  p.offset_groups = offset_groups;
-  p.segments = DeformSegments(shape, offset_groups, &p.x_blocks);
-  int64_t most = 1;
-  for (size_t g = 0; g < p.segments.size(); ++g) most = std::max(most, ColumnChannels(shape, p.segments[g]));
-  const int64_t rows = std::max<int64_t>(1, shape.oh);
-  p.chunk_rows =
-      std::clamp<int64_t>(kColumnBytes / (most * std::max<int64_t>(1, shape.ow) * kFloatBytes), 1, rows);
-  p.chunk_rows = CeilDiv(rows, CeilDiv(rows, p.chunk_rows));
-  const auto reserve = [&p](int64_t bytes) {
-    constexpr size_t kLine = 64;
-    const size_t at = p.workspace_bytes;
-    p.workspace_bytes = RoundUp(at + static_cast<size_t>(bytes), kLine);
-    return at;
-  };
-  const int64_t pixels = p.chunk_rows * shape.ow, og = shape.oc / shape.groups;
-  size_t product = 0;
-  for (size_t g = 0; g < p.segments.size(); ++g) {
-    ConvShape s;
-    s.c = ColumnChannels(shape, p.segments[g]), s.oc = og;
-    s.h = s.oh = p.chunk_rows, s.w = s.ow = shape.ow;
-    p.products.push_back(PlanConv(s));
-    product = std::max(product, p.products.back().workspace_bytes);
-    p.dense_offset.push_back(reserve(og * s.c * kFloatBytes));
-    p.packed_offset.push_back(reserve(p.products.back().packed_floats * kFloatBytes));
-  }
-  p.x_offset = reserve(p.x_blocks * DeformPlaneFloats(shape) * kFloatBytes);
-  p.corners_offset = reserve(offset_groups * shape.taps() * pixels * static_cast<int64_t>(sizeof(Corners)));
-  p.columns_offset = reserve(most * pixels * kFloatBytes);
-  p.result_offset = reserve(RoundUp(og, int64_t{kC0}) * pixels * kFloatBytes);
-  p.product_offset = reserve(static_cast<int64_t>(product));
+  PlanDeformColumns(shape, offset_groups, DeformProduct::kFromColumns, &p);
+  const int64_t channels = RoundUp(shape.oc / shape.groups, int64_t{kC0});
+  p.result_offset = p.Reserve(channels * p.chunk_pixels() * kFloatBytes);
   return p;
 }
 

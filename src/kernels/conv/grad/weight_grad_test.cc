@@ -1,4 +1,4 @@
-#include "kernels/conv/weight_grad.h"
+#include "kernels/conv/grad/weight_grad.h"
 
 #include <gtest/gtest.h>
 

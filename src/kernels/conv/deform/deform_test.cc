@@ -1,4 +1,4 @@
-#include "kernels/conv/deform.h"
+#include "kernels/conv/deform/deform.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Sampling between pixels for deformable convolution: one vector of channels per place.
-#ifndef OPSNN_KERNELS_CONV_DEFORM_SAMPLE_H_
-#define OPSNN_KERNELS_CONV_DEFORM_SAMPLE_H_
+#ifndef OPSNN_KERNELS_CONV_DEFORM_DEFORM_SAMPLE_H_
+#define OPSNN_KERNELS_CONV_DEFORM_DEFORM_SAMPLE_H_
 
 #include <cstdint>
 
@@ -29,4 +29,4 @@ void SpreadBlock(const Corners* corners, int64_t pixels, const float* g, float* 
 
 }  // namespace opsnn::conv
 
-#endif  // OPSNN_KERNELS_CONV_DEFORM_SAMPLE_H_
+#endif  // OPSNN_KERNELS_CONV_DEFORM_DEFORM_SAMPLE_H_

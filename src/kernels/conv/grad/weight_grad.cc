@@ -1,14 +1,14 @@
-#include "kernels/conv/weight_grad.h"
+#include "kernels/conv/grad/weight_grad.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "base/int_math.h"
 #include "base/parallel.h"
+#include "kernels/conv/grad/weight_grad_blocks.h"
+#include "kernels/conv/grad/weight_grad_few.h"
+#include "kernels/conv/grad/weight_grad_tile.h"
 #include "kernels/conv/pack.h"
-#include "kernels/conv/weight_grad_blocks.h"
-#include "kernels/conv/weight_grad_few.h"
-#include "kernels/conv/weight_grad_tile.h"
 #include "kernels/transpose/tile.h"
 
 namespace opsnn::conv {

@@ -1,6 +1,6 @@
 // Micro-kernels of the weight gradient.
-#ifndef OPSNN_KERNELS_CONV_WEIGHT_GRAD_TILE_H_
-#define OPSNN_KERNELS_CONV_WEIGHT_GRAD_TILE_H_
+#ifndef OPSNN_KERNELS_CONV_GRAD_WEIGHT_GRAD_TILE_H_
+#define OPSNN_KERNELS_CONV_GRAD_WEIGHT_GRAD_TILE_H_
 
 #include <cstdint>
 
@@ -36,4 +36,4 @@ TapFn DepthwiseTap(isa::Tier tier);  // sums[0][l] += sum over pixels of x[l] * 
 
 }  // namespace opsnn::conv
 
-#endif  // OPSNN_KERNELS_CONV_WEIGHT_GRAD_TILE_H_
+#endif  // OPSNN_KERNELS_CONV_GRAD_WEIGHT_GRAD_TILE_H_

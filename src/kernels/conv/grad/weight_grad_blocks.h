@@ -1,10 +1,10 @@
 // Images cut into blocks of channels for the weight gradient, a chunk of rows at a time.
-#ifndef OPSNN_KERNELS_CONV_WEIGHT_GRAD_BLOCKS_H_
-#define OPSNN_KERNELS_CONV_WEIGHT_GRAD_BLOCKS_H_
+#ifndef OPSNN_KERNELS_CONV_GRAD_WEIGHT_GRAD_BLOCKS_H_
+#define OPSNN_KERNELS_CONV_GRAD_WEIGHT_GRAD_BLOCKS_H_
 
 #include <cstdint>
 
-#include "kernels/conv/weight_grad.h"
+#include "kernels/conv/grad/weight_grad.h"
 
 namespace opsnn::conv {
 
@@ -28,4 +28,4 @@ void BlockChunk(const WeightGradPlan& plan, const GradChunk& chunk, const float*
 
 }  // namespace opsnn::conv
 
-#endif  // OPSNN_KERNELS_CONV_WEIGHT_GRAD_BLOCKS_H_
+#endif  // OPSNN_KERNELS_CONV_GRAD_WEIGHT_GRAD_BLOCKS_H_

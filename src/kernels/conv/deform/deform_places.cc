@@ -1,13 +1,18 @@
-#include "kernels/conv/deform_places.h"
+#include "kernels/conv/deform/deform_places.h"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
 
 namespace opsnn::conv {
 namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+// Columns of a chunk stay in a private L2 beside weights and images.
+constexpr int64_t kColumnBytes = 512 << 10;
 
 // In double: a place has as many digits as its offset, however far from the origin.
 Corners Place(const ConvShape& s, double y, double x) {
@@ -50,6 +55,44 @@ int64_t ColumnChannels(const ConvShape& s, const std::vector<DeformSegment>& seg
   int64_t blocks = 0;
   for (const DeformSegment& segment : segments) blocks += SegmentBlocks(segment);
   return blocks * s.taps() * kC0;
+}
+
+size_t DeformColumns::Reserve(int64_t bytes) {
+  constexpr size_t kLine = 64;
+  const size_t at = workspace_bytes;
+  workspace_bytes = RoundUp(at + static_cast<size_t>(bytes), kLine);
+  return at;
+}
+
+void PlanDeformColumns(const ConvShape& shape, int64_t offset_groups, DeformProduct product,
+                       DeformColumns* p) {
+  p->shape = shape;
+  p->offset_groups = offset_groups;
+  p->segments = DeformSegments(shape, offset_groups, &p->x_blocks);
+  int64_t most = 1;
+  for (const auto& list : p->segments) most = std::max(most, ColumnChannels(shape, list));
+  const int64_t rows = std::max<int64_t>(1, shape.oh);
+  p->chunk_rows =
+      std::clamp<int64_t>(kColumnBytes / (most * std::max<int64_t>(1, shape.ow) * kFloatBytes), 1, rows);
+  p->chunk_rows = CeilDiv(rows, CeilDiv(rows, p->chunk_rows));
+  const int64_t og = shape.oc / shape.groups;
+  size_t own = 0;
+  for (const auto& list : p->segments) {
+    const int64_t columns = ColumnChannels(shape, list);
+    ConvShape s;
+    s.c = columns, s.oc = og;
+    if (product == DeformProduct::kToColumns) std::swap(s.c, s.oc);
+    s.h = s.oh = p->chunk_rows, s.w = s.ow = shape.ow;
+    p->products.push_back(PlanConv(s));
+    own = std::max(own, p->products.back().workspace_bytes);
+    p->dense_offset.push_back(p->Reserve(og * columns * kFloatBytes));
+    p->packed_offset.push_back(p->Reserve(p->products.back().packed_floats * kFloatBytes));
+  }
+  p->x_offset = p->Reserve(p->x_blocks * DeformPlaneFloats(shape) * kFloatBytes);
+  p->corners_offset =
+      p->Reserve(offset_groups * shape.taps() * p->chunk_pixels() * static_cast<int64_t>(sizeof(Corners)));
+  p->columns_offset = p->Reserve(most * p->chunk_pixels() * kFloatBytes);
+  p->product_offset = p->Reserve(static_cast<int64_t>(own));
 }
 
 void BlockDeformImage(const ConvShape& s, const std::vector<std::vector<DeformSegment>>& segments,

@@ -1,4 +1,4 @@
-#include "kernels/conv/deform_grad.h"
+#include "kernels/conv/deform/deform_grad.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/conv/weight_grad_blocks.h"
+#include "kernels/conv/grad/weight_grad_blocks.h"
 
 #include <algorithm>
 #include <vector>

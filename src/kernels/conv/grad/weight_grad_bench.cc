@@ -5,7 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/parallel.h"
-#include "kernels/conv/weight_grad.h"
+#include "kernels/conv/grad/weight_grad.h"
 
 namespace opsnn::conv {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/conv/weight_grad_few.h"
+#include "kernels/conv/grad/weight_grad_few.h"
 
 #include <algorithm>
 #include <vector>
@@ -7,9 +7,9 @@
 #include "base/parallel.h"
 #include "kernels/conv/blocked.h"
 #include "kernels/conv/finish.h"
+#include "kernels/conv/grad/weight_grad_blocks.h"
+#include "kernels/conv/grad/weight_grad_tile.h"
 #include "kernels/conv/pack.h"
-#include "kernels/conv/weight_grad_blocks.h"
-#include "kernels/conv/weight_grad_tile.h"
 #include "kernels/transpose/tile.h"
 
 namespace opsnn::conv {

@@ -7,22 +7,15 @@
 // takes that towards larger coordinates, as do pixels' borders; places outside the image have none. Columns
 // of g are made for some rows at a time as a pointwise convolution of dy. Sums go in an order that depends on
 // the shape alone. The gradient by the weights is that of a plain convolution of the columns (weight_grad.h).
-#ifndef OPSNN_KERNELS_CONV_DEFORM_GRAD_H_
-#define OPSNN_KERNELS_CONV_DEFORM_GRAD_H_
+#ifndef OPSNN_KERNELS_CONV_DEFORM_DEFORM_GRAD_H_
+#define OPSNN_KERNELS_CONV_DEFORM_DEFORM_GRAD_H_
 
-#include "kernels/conv/deform.h"
+#include "kernels/conv/deform/deform.h"
 
 namespace opsnn::conv {
 
-struct DeformGradPlan {
-  ConvShape shape;
-  int64_t offset_groups = 1;
-  std::vector<std::vector<DeformSegment>> segments;  // by convolution group
-  std::vector<ConvPlan> products;                    // likewise: dy to columns of g, chunk_rows at a time
-  int64_t x_blocks = 0, chunk_rows = 1;
-  size_t x_offset = 0, dx_offset = 0, corners_offset = 0, columns_offset = 0, dy_offset = 0,
-         product_offset = 0, workspace_bytes = 0;   // bytes inside the workspace
-  std::vector<size_t> dense_offset, packed_offset;  // of the weights of each group
+struct DeformGradPlan : DeformColumns {  // products: dy to columns of g
+  size_t dx_offset = 0, dy_offset = 0;
   std::string Describe() const;
 };
 DeformGradPlan PlanDeformGrad(const ConvShape& shape, int64_t offset_groups);
@@ -46,4 +39,4 @@ void RunDeformGrad(const DeformGradPlan& plan, const DeformGradArgs& args);
 
 }  // namespace opsnn::conv
 
-#endif  // OPSNN_KERNELS_CONV_DEFORM_GRAD_H_
+#endif  // OPSNN_KERNELS_CONV_DEFORM_DEFORM_GRAD_H_

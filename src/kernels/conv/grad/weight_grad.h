@@ -7,8 +7,8 @@
 // input and output change places. Every sum goes through the pixels in runs whose lengths depend on the shape
 // alone, and the sums of runs are added in order: the same bits whatever the threads.
 // Products with padding are not part of a sum: values of dy that are not finite reach nothing through them.
-#ifndef OPSNN_KERNELS_CONV_WEIGHT_GRAD_H_
-#define OPSNN_KERNELS_CONV_WEIGHT_GRAD_H_
+#ifndef OPSNN_KERNELS_CONV_GRAD_WEIGHT_GRAD_H_
+#define OPSNN_KERNELS_CONV_GRAD_WEIGHT_GRAD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -52,4 +52,4 @@ void RunWeightGrad(const WeightGradPlan& plan, const float* x, const float* dy, 
 
 }  // namespace opsnn::conv
 
-#endif  // OPSNN_KERNELS_CONV_WEIGHT_GRAD_H_
+#endif  // OPSNN_KERNELS_CONV_GRAD_WEIGHT_GRAD_H_

@@ -1,10 +1,10 @@
-#include "kernels/conv/weight_grad_tile.h"
+#include "kernels/conv/grad/weight_grad_tile.h"
 
 #include <algorithm>
 
 #include "kernels/conv/conv.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/conv/weight_grad_tile.cc"
+#define HWY_TARGET_INCLUDE "kernels/conv/grad/weight_grad_tile.cc"
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
 
