@@ -111,6 +111,11 @@ class Pool {
     return true;
   }
 
+  // Workers exist and none of them sleeps.
+  bool Awake() const {
+    return any_.load(std::memory_order_relaxed) && sleepers_.load(std::memory_order_relaxed) == 0;
+  }
+
  private:
   static constexpr uint64_t kOpen = 1u << 31;  // 64 bits wide, so that its complement keeps the job number
 
@@ -134,10 +139,12 @@ class Pool {
             return nullptr;
           },
           this);
-      if (rc == 0)
+      if (rc == 0) {
         ++started_;
-      else
+        any_.store(true, std::memory_order_relaxed);
+      } else {
         most_ = started_;
+      }
     }
     pthread_attr_destroy(&attr);
     if (started_ < wanted)
@@ -231,8 +238,9 @@ class Pool {
   }
 
   std::atomic<bool> busy_{false};
-  int64_t started_ = 0;       // guarded by busy_
-  int64_t most_ = INT64_MAX;  // workers that there is room for; guarded by busy_
+  std::atomic<bool> any_{false};  // started_ > 0
+  int64_t started_ = 0;           // guarded by busy_
+  int64_t most_ = INT64_MAX;      // workers that there is room for; guarded by busy_
   // The job; written before the gate opens, read by those who entered.
   FunctionRef<void(int64_t, int)>* fn_ = nullptr;
   int64_t n_ = 0, grain_ = 1;
@@ -284,6 +292,16 @@ int NumThreads() {
 }
 
 void SetNumThreads(int n) { g_threads.store(std::max(n, 0), std::memory_order_relaxed); }
+
+bool PoolAtHand() {
+  static std::atomic<std::chrono::steady_clock::rep> last{0};
+  const Pool* const pool = g_pool.load(std::memory_order_acquire);
+  if (pool && pool->Awake()) return true;
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point before{
+      std::chrono::steady_clock::duration(last.exchange(now.time_since_epoch().count()))};
+  return before + kSpin >= now;
+}
 
 KeepPoolAwake::KeepPoolAwake() { g_keep_awake.fetch_add(1, std::memory_order_relaxed); }
 KeepPoolAwake::~KeepPoolAwake() { g_keep_awake.fetch_sub(1, std::memory_order_relaxed); }

@@ -13,14 +13,16 @@ void ParallelOwned(int64_t n, FunctionRef<void(int64_t)> fn) {
     return;
   }
   assert(n < int64_t{1} << 32);
-  std::vector<WorkRange> ranges(static_cast<size_t>(threads));
-  for (int64_t t = 0; t < threads; ++t)
-    ranges[static_cast<size_t>(t)].Set(n * t / threads, n * (t + 1) / threads);
+  constexpr int kFew = 8;
+  WorkRange few[kFew];  // an allocation would take as long as handing over does
+  std::vector<WorkRange> many(threads > kFew ? static_cast<size_t>(threads) : 0);
+  WorkRange* const ranges = threads > kFew ? many.data() : few;
+  for (int64_t t = 0; t < threads; ++t) ranges[t].Set(n * t / threads, n * (t + 1) / threads);
   ParallelFor(threads, [&](int64_t, int worker) {
     int64_t i;
-    while (ranges[static_cast<size_t>(worker)].TakeFirst(&i)) fn(i);
+    while (ranges[worker].TakeFirst(&i)) fn(i);
     for (int t = 1; t < threads; ++t)
-      while (ranges[static_cast<size_t>((worker + t) % threads)].TakeLast(&i)) fn(i);
+      while (ranges[(worker + t) % threads].TakeLast(&i)) fn(i);
   });
 }
 

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "isa/caches.h"
 #include "vector/element-inl.h"
 #include "vector/reduce-inl.h"
 #include "vector/row_template.h"
@@ -108,6 +109,7 @@ struct NormStep {
   size_t n = 0;
   const T* summed = nullptr;
   const char* ahead = nullptr;  // what to fetch while `summed` is read
+  bool ahead_to_l1 = true;      // else into L2
   const T* centred = nullptr;   // less `mean` to `kept`
   float mean = 0;
   float* kept = nullptr;
@@ -127,6 +129,7 @@ struct NormStep {
     const T *const of_sum = summed, *const of_centre = centred;
     const float *const from = last, *const scales = gamma, *const shifts = beta;
     const char* const fetched = ahead;
+    const bool to_l1 = ahead_to_l1;
     float* const to_keep = kept;
     T* const to = y;
     const size_t count = n;
@@ -141,8 +144,10 @@ struct NormStep {
       return v;
     };
     for (size_t i = 0; i < count; i += 4 * kLanes) {
-      for (size_t byte = 0; byte < 4 * kLanes * sizeof(T); byte += 64)
-        __builtin_prefetch(fetched + i * sizeof(T) + byte);
+      for (size_t byte = 0; byte < 4 * kLanes * sizeof(T); byte += 64) {
+        const char* const line = fetched + i * sizeof(T) + byte;
+        to_l1 ? __builtin_prefetch(line, 0, 3) : __builtin_prefetch(line, 0, 2);
+      }
       if constexpr (!kPast) {  // stores that wait for their lines hold up all others
         for (size_t byte = 0; byte < 4 * kLanes * sizeof(T); byte += 64)
           __builtin_prefetch(reinterpret_cast<const char*>(to + i) + 1024 + byte);
@@ -197,7 +202,6 @@ HWY_INLINE void RunNormStep(NormStep<T>& step, bool finite) {
 template <typename T, bool kGamma, bool kBeta>
 HWY_INLINE bool RunNormPipeline(const RowArgs& a) {
   constexpr int64_t kFewest = 32;  // two more steps than rows are taken
-  constexpr int64_t kAhead = 2;    // rows
   if (a.rows < kFewest || a.cols > kKeptCols / 2 || a.cols % (4 * kLanes) != 0) return false;
   const T* const x = static_cast<const T*>(a.x);
   T* const y = static_cast<T*>(a.y);
@@ -205,14 +209,21 @@ HWY_INLINE bool RunNormPipeline(const RowArgs& a) {
     return false;
   const auto row = [&](int64_t r) { return x + std::clamp<int64_t>(r, 0, a.rows - 1) * a.x_stride; };
   const int64_t stride = vector::ScratchStride(a.cols);
+  // Rows ahead are fetched into L1 where all that a step touches takes half of it: four rows, two of scratch,
+  // gamma and beta. Where it takes more, lines fetched early push out what is being worked on, and L2 is near
+  // enough (rows of 768 with an L1 of 32 KiB: 1.7 times as fast).
+  const int64_t touched = a.cols * static_cast<int64_t>(4 * sizeof(T) + (2 + kGamma + kBeta) * sizeof(float));
+  const bool to_l1 = 2 * touched <= isa::HostCaches().l1d;
+  const int64_t ahead = to_l1 ? 2 : 3;  // rows
   NormStep<T> step;
+  step.ahead_to_l1 = to_l1;
   step.n = static_cast<size_t>(a.cols);
   step.gamma = InOrderOfWork<T>(a.gamma, a.cols, a.scratch + 3 * stride);
   step.beta = InOrderOfWork<T>(a.beta, a.cols, a.scratch + 4 * stride);
   NormFactors centred, written;
   for (int64_t t = 0; t < a.rows + 2; ++t) {
     step.summed = row(t);
-    step.ahead = reinterpret_cast<const char*>(row(t + kAhead));
+    step.ahead = reinterpret_cast<const char*>(row(t + ahead));
     step.centred = row(t - 1);
     step.mean = centred.mean;
     step.kept = a.scratch + t % 2 * stride;

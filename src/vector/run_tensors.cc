@@ -5,7 +5,9 @@
 
 #include "base/buffer.h"
 #include "base/parallel.h"
+#include "base/pool_awake.h"
 #include "base/work_range.h"
+#include "isa/caches.h"
 #include "vector/compiled.h"
 #include "vector/pass_tables.h"
 #include "vector/scratch_failures.h"
@@ -109,9 +111,12 @@ struct Job {
   // result to, the core that has them in its cache (about ten microseconds)?
   bool WorthSharing() const {
     constexpr double kBytesPerCycle = 32, kLanes = 16, kHandoverCycles = 15e3;
+    // What it takes to wake a thread up (30 us), and as much again that two of them save.
+    constexpr double kWakeCycles = 200e3;
     const double cycles =
         static_cast<double>(BytesPerElement()) / kBytesPerCycle + p->program.CostPerElement() / kLanes;
-    return static_cast<double>(OuterSize() * rows * cols) * cycles > kHandoverCycles;
+    const double all = static_cast<double>(OuterSize() * rows * cols) * cycles;
+    return all > kHandoverCycles && (all > kWakeCycles || PoolAtHand());
   }
 };
 
@@ -120,16 +125,22 @@ void Job::RunAll() const {
   const int64_t n_outer = OuterSize();
   const int64_t total = n_outer * rows * cols * BytesPerElement();
   if (n_outer == 0) return;
-  const int threads = WorthSharing() ? ThreadsAvailable() : 1;
-  // Four tasks a thread level out differences in speed; more would only cost overhead.
-  const int64_t task = std::max(kMinTaskBytes, total / (threads * 4));
+  const int threads = ThreadsAvailable() > 1 && WorthSharing() ? ThreadsAvailable() : 1;
+  // Four tasks a thread level out differences in speed; more would only cost overhead. Where a thread's share
+  // stays in its own cache it is one task: others that help with it would take its lines away for the next
+  // call.
+  const int64_t share = (total + threads - 1) / threads;
+  const bool stays = 2 * share <= isa::HostCaches().l2;
+  const int64_t task =
+      stays ? std::max(kMinTaskBytes, share) : std::max(kMinTaskBytes, total / (threads * 4));
   const int64_t row_bytes = std::max<int64_t>(cols * BytesPerElement(), 1);
   int64_t rows_per_task = rows, cols_per_task = cols;
-  if (threads > 1 && !p->has_reduction && row_bytes > 2 * task) {
+  if (threads > 1 && !p->has_reduction && row_bytes > (stays ? task : 2 * task)) {
     rows_per_task = 1;
     cols_per_task = (task / BytesPerElement() + 63) / 64 * 64;
   } else if (threads > 1) {
-    rows_per_task = std::clamp<int64_t>(task / row_bytes, 1, rows);
+    rows_per_task =
+        std::clamp<int64_t>(stays ? (task + row_bytes - 1) / row_bytes : task / row_bytes, 1, rows);
   }
   const int64_t row_tasks = (rows + rows_per_task - 1) / std::max<int64_t>(rows_per_task, 1);
   const int64_t col_tasks = cols == 0 ? 1 : (cols + cols_per_task - 1) / cols_per_task;

@@ -4,12 +4,16 @@
 #include <array>
 
 #include "base/buffer.h"
-#include "base/parallel.h"
+#include "base/int_math.h"
+#include "base/work_range.h"
 
 namespace opsnn::kernels {
 namespace {
 
-constexpr int64_t kStripCols = 512;  // 8 converted f64 rows of a strip take 32 KiB: L1
+// Converted rows, eight of f64, take 32 KiB: L1. Rows that are read in place need no such copies, and runs of
+// a strip as long as 16 KiB are read like a stream.
+constexpr int64_t kStripCols = 512;
+constexpr int64_t kWideBytes = 16 << 10;
 constexpr int kGroup = 8;
 // Below this many elements per task a thread costs more than it brings.
 constexpr int64_t kMinTaskElements = 1 << 14;
@@ -17,6 +21,11 @@ constexpr int64_t kMinTaskElements = 1 << 14;
 DType StorageOf(ComputeType t) {
   static constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kS32, DType::kS64};
   return kTypes[static_cast<int>(t)];
+}
+
+// Rows are read where they lie.
+bool IsDirect(const ColumnReduce& r) {
+  return r.prologue == nullptr && r.x_dtype == StorageOf(r.type) && r.x_col_stride == 1;
 }
 
 // One strip of columns, all its rows. Scratch is per thread: a group of converted rows and two accumulators.
@@ -29,10 +38,10 @@ class Strip {
         cols_(cols),
         x_size_(SizeOf(r.x_dtype)),
         acc_size_(SizeOf(StorageOf(r.type))) {
-    direct_ = r.prologue == nullptr && r.x_dtype == StorageOf(r.type) && (r.x_col_stride == 1 || cols == 1);
+    direct_ = IsDirect(r) || (cols == 1 && r.prologue == nullptr && r.x_dtype == StorageOf(r.type));
   }
 
-  // Combines rows [first, last) into acc, which holds kStripCols values.
+  // Combines rows [first, last) into acc, which holds the strip's values.
   void Reduce(int64_t first, int64_t last, void* acc) {
     FillNeutral(r_.op, r_.type, acc, cols_);
     if (last - first <= kRowsPerPartial) return ReduceGroups(first, last, acc);
@@ -90,7 +99,7 @@ class Strip {
   int64_t x_size_, acc_size_;
   bool direct_;
   alignas(64) char rows_[kGroup * kStripCols * sizeof(double)];
-  alignas(64) char partial_[kStripCols * sizeof(double)];
+  alignas(64) char partial_[kWideBytes];
 };
 
 void StoreStrip(const ColumnReduce& r, void* acc, void* y, int64_t offset, int64_t cols) {
@@ -107,35 +116,39 @@ void StoreStrip(const ColumnReduce& r, void* acc, void* y, int64_t offset, int64
 
 void ReduceColumns(const ColumnReduce& r, const void* x, void* y) {
   const int64_t outer = NumElements(r.outer), rows = NumElements(r.rows);
-  const int64_t strips = (r.cols + kStripCols - 1) / kStripCols;
-  if (outer == 0 || strips == 0) return;
+  if (outer == 0 || r.cols == 0) return;
   // Few strips and many rows: rows are split too. The split depends on the shape only; each part covers whole
   // partials, so that the order of additions is that of one part up to the merging of parts.
   const int64_t partials = std::max<int64_t>(1, (rows + kRowsPerPartial - 1) / kRowsPerPartial);
-  const int64_t parts = outer * strips >= 16 ? 1 : std::min<int64_t>(partials, 16);
+  constexpr int64_t kTasks = 16;
+  int64_t width = kStripCols;
+  if (IsDirect(r)) {
+    const int64_t widest = kWideBytes / static_cast<int64_t>(SizeOf(r.x_dtype));
+    while (width < widest && outer * CeilDiv(r.cols, 2 * width) * partials >= kTasks) width *= 2;
+  }
+  const int64_t strips = CeilDiv(r.cols, width);
+  const int64_t parts = outer * strips >= kTasks ? 1 : std::min(partials, kTasks);
   const int64_t part_rows = (partials + parts - 1) / parts * kRowsPerPartial;
-  const int64_t acc_bytes = kStripCols * static_cast<int64_t>(SizeOf(StorageOf(r.type)));
+  const int64_t acc_bytes = width * static_cast<int64_t>(SizeOf(StorageOf(r.type)));
   AlignedBuffer accs(static_cast<size_t>(outer * strips * (parts > 1 ? parts : 0) * acc_bytes));
 
-  const auto strip_cols = [&](int64_t s) { return std::min(kStripCols, r.cols - s * kStripCols); };
+  const auto strip_cols = [&](int64_t s) { return std::min(width, r.cols - s * width); };
   const auto finish = [&](int64_t task, void* acc) {
     const int64_t s = task % strips;
-    const int64_t y_offset =
-        OffsetOf(task / strips, r.outer, r.y_outer_strides) + s * kStripCols * r.y_col_stride;
+    const int64_t y_offset = OffsetOf(task / strips, r.outer, r.y_outer_strides) + s * width * r.y_col_stride;
     StoreStrip(r, acc, y, y_offset, strip_cols(s));
   };
   const int64_t tasks = outer * strips * parts;
   const auto reduce_part = [&](int64_t task, int64_t part, void* acc) {
     const int64_t s = task % strips;
-    const int64_t x_offset =
-        OffsetOf(task / strips, r.outer, r.x_outer_strides) + s * kStripCols * r.x_col_stride;
+    const int64_t x_offset = OffsetOf(task / strips, r.outer, r.x_outer_strides) + s * width * r.x_col_stride;
     Strip strip(r, x, x_offset, strip_cols(s));
     strip.Reduce(std::min(part * part_rows, rows), std::min((part + 1) * part_rows, rows), acc);
   };
   if (parts > 1 && !accs) {  // no memory to split: the same parts one after the other
     for (int64_t task = 0; task < outer * strips; ++task) {
-      alignas(64) char acc[kStripCols * sizeof(double)];
-      alignas(64) char next[kStripCols * sizeof(double)];
+      alignas(64) char acc[kWideBytes];
+      alignas(64) char next[kWideBytes];
       reduce_part(task, 0, acc);
       for (int64_t part = 1; part < parts; ++part) {
         reduce_part(task, part, next);
@@ -146,17 +159,17 @@ void ReduceColumns(const ColumnReduce& r, const void* x, void* y) {
     }
     return;
   }
-  const auto run = [&](int64_t t, int) {
+  const auto run = [&](int64_t t) {
     const int64_t task = t / parts;
-    alignas(64) char local[kStripCols * sizeof(double)];
+    alignas(64) char local[kWideBytes];
     void* acc = parts == 1 ? local : accs.as<char>() + t * acc_bytes;
     reduce_part(task, t % parts, acc);
     if (parts == 1) finish(task, acc);
   };
   if (outer * rows * r.cols < 2 * kMinTaskElements) {
-    for (int64_t t = 0; t < tasks; ++t) run(t, 0);
+    for (int64_t t = 0; t < tasks; ++t) run(t);
   } else {
-    ParallelFor(tasks, run);
+    ParallelOwned(tasks, run);
   }
   if (parts == 1) return;
   for (int64_t task = 0; task < outer * strips; ++task) {

@@ -5,7 +5,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/int_math.h"
 #include "base/parallel.h"
+#include "base/pool_awake.h"
+#include "base/work_range.h"
+#include "isa/caches.h"
 #include "kernels/transpose/runs.h"
 #include "kernels/transpose/tile.h"
 #include "vector/streaming.h"
@@ -15,6 +19,9 @@ namespace {
 
 // Below this a task costs more to hand over than to do (a copy moves some 10 bytes per nanosecond).
 constexpr int64_t kTaskBytes = 128 << 10;
+// One core moves as much while two get in each other's way (256 x 256 of f32: 6.0 us against 7.5 with two);
+// and takes about as long as it takes to wake a thread.
+constexpr int64_t kAloneBytes = 512 << 10, kWakeBytes = 2 << 20;
 // Shares of a tile unit end on multiples of this many rows, so that every share but the last writes whole
 // lines.
 constexpr int64_t kRowGrain = 64;
@@ -114,24 +121,45 @@ void CopyPlan::RunUnits(const char* src, char* dst, int64_t begin, int64_t end) 
   }
 }
 
+// Whole rows of the destination: where threads write pieces of the same rows, the prefetchers of one ask for
+// lines that the other is writing.
+void CopyPlan::RunColumnShares(const char* src, char* dst, int64_t threads) const {
+  const int64_t share = RoundUp(CeilDiv(cols_.n, threads), 64 / run_);
+  ParallelOwned(CeilDiv(cols_.n, share), [&](int64_t t) {
+    const int64_t at = t * share;
+    Transpose2D({.elem_bytes = static_cast<int>(run_),
+                 .rows = inner_.n,
+                 .cols = std::min(share, cols_.n - at),
+                 .src = src + at * run_,
+                 .src_stride = inner_.src,
+                 .dst = dst + at * cols_.dst,
+                 .dst_stride = cols_.dst,
+                 .stream = stream_});
+  });
+}
+
 void CopyPlan::Run(const void* src_data, void* dst_data) const {
   if (kind_ == Kind::kEmpty) return;
   const char* src = static_cast<const char*>(src_data);
   char* dst = static_cast<char*>(dst_data);
   const int64_t unit_bytes = inner_.n * cols_.n * run_;
-  if (outer_count_ * unit_bytes < 2 * kTaskBytes || ThreadsAvailable() == 1) {
+  const int64_t total = outer_count_ * unit_bytes, threads = ThreadsAvailable();
+  if (total < kAloneBytes || threads == 1 || (total < kWakeBytes && !PoolAtHand()))
     return RunUnits(src, dst, 0, outer_count_);
-  }
-  if (unit_bytes < kTaskBytes || outer_count_ >= 4 * ThreadsAvailable()) {  // several units make a task
-    const int64_t group = std::max<int64_t>(1, kTaskBytes / unit_bytes);
+  // Shares that stay in a thread's own cache are one task each: others that help would take their lines away.
+  const int64_t share_bytes = (total + threads - 1) / threads;
+  const bool stays = 4 * share_bytes <= isa::HostCaches().l2;
+  const int64_t task_bytes = stays ? std::max(kTaskBytes, share_bytes) : kTaskBytes;
+  if (stays && kind_ == Kind::kTile && outer_count_ == 1) return RunColumnShares(src, dst, threads);
+  if (unit_bytes < task_bytes || outer_count_ >= 4 * threads) {  // several units make a task
+    const int64_t group = std::max<int64_t>(1, task_bytes / unit_bytes);
     const int64_t tasks = (outer_count_ + group - 1) / group;
-    return ParallelFor(tasks, [&](int64_t t, int) {
-      RunUnits(src, dst, t * group, std::min(outer_count_, (t + 1) * group));
-    });
+    return ParallelOwned(
+        tasks, [&](int64_t t) { RunUnits(src, dst, t * group, std::min(outer_count_, (t + 1) * group)); });
   }
-  if (kind_ == Kind::kRuns && num_outer_ == 0 && run_ >= kTaskBytes && inner_.n < 4 * ThreadsAvailable()) {
+  if (kind_ == Kind::kRuns && num_outer_ == 0 && run_ >= kTaskBytes && inner_.n < 4 * threads) {
     const int64_t pieces = (run_ + kTaskBytes - 1) / kTaskBytes;  // few long runs: cut the runs themselves
-    return ParallelFor(inner_.n * pieces, [&](int64_t t, int) {
+    return ParallelOwned(inner_.n * pieces, [&](int64_t t) {
       const int64_t r = t / pieces, at = t % pieces * kTaskBytes;
       std::memcpy(dst + r * inner_.dst + at, src + r * inner_.src + at, std::min(kTaskBytes, run_ - at));
     });
@@ -139,10 +167,10 @@ void CopyPlan::Run(const void* src_data, void* dst_data) const {
   // A task is a share of one unit. A short rest is added to the last share: tiles want at least a vector of
   // rows.
   const int64_t bytes_per_step = std::max<int64_t>(1, cols_.n * run_);
-  int64_t share = std::max<int64_t>(1, kTaskBytes / bytes_per_step);
+  int64_t share = std::max<int64_t>(1, task_bytes / bytes_per_step);
   if (kind_ == Kind::kTile) share = (share + kRowGrain - 1) / kRowGrain * kRowGrain;
   const int64_t shares = std::max<int64_t>(1, inner_.n / share);
-  ParallelFor(outer_count_ * shares, [&](int64_t t, int) {
+  ParallelOwned(outer_count_ * shares, [&](int64_t t) {
     int64_t rest = t / shares, src_at = 0, dst_at = 0;
     for (int k = num_outer_ - 1; k >= 0; --k) {
       src_at += rest % outer_[k].n * outer_[k].src;

@@ -34,6 +34,7 @@ class CopyPlan {
   // Units [begin, end) of the outer axes; a unit is the inner axis of runs or one 2-D transpose, of which
   // only the share [lo, hi) (along its split axis) is copied.
   void RunUnits(const char* src, char* dst, int64_t begin, int64_t end) const;
+  void RunColumnShares(const char* src, char* dst, int64_t threads) const;
   void RunUnit(const char* src, char* dst, int64_t lo, int64_t hi) const;
 
   Kind kind_ = Kind::kEmpty;

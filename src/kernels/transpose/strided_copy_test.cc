@@ -170,7 +170,7 @@ TEST(CopyPlanTest, LargeCopiesInTasks) {
   SetNumThreads(0);
 }
 
-// Blocks of two panels, a single panel behind them, rows and columns that fill no line, for every size and
+// Both forms of blocks, of many panels, two and one, rows and columns that fill no line, for every size and
 // tier.
 TEST(CopyPlanTest, StreamedTransposesOfAnyShape) {
   testing::Rng rng;
@@ -180,7 +180,8 @@ TEST(CopyPlanTest, StreamedTransposesOfAnyShape) {
     for (const int64_t size : {1, 2, 4, 8}) {
       for (int round = 0; round < 40; ++round) {
         constexpr int64_t kLine = 64;
-        const int64_t panel = kLine / size, rows = panel * rng.Int(0, 5) + rng.Int(1, panel),
+        const int64_t panel = kLine / size,
+                      rows = rng.Chance(0.3) ? rng.Int(1, 400) : panel * rng.Int(0, 5) + rng.Int(1, panel),
                       cols = rng.Int(1, 4 * panel), to_stride = (rows * size / kLine + 2) * kLine,
                       from_stride = cols * size + rng.Int(0, 70);
         std::vector<uint8_t> src(static_cast<size_t>(rows * from_stride)),
@@ -193,7 +194,10 @@ TEST(CopyPlanTest, StreamedTransposesOfAnyShape) {
             std::memcpy(&want[static_cast<size_t>(c * to_stride + r * size)],
                         &src[static_cast<size_t>(r * from_stride + c * size)], static_cast<size_t>(size));
         }
-        Transpose2D({static_cast<int>(size), rows, cols, src.data(), from_stride, to, to_stride, true});
+        using Blocks = Transpose2DParams::Blocks;
+        const Blocks blocks = rng.Chance(0.5) ? Blocks::kSmall : Blocks::kTall;
+        Transpose2D(
+            {static_cast<int>(size), rows, cols, src.data(), from_stride, to, to_stride, true, blocks});
         ASSERT_EQ(std::memcmp(to, want.data(), want.size()), 0)
             << size << " bytes, " << rows << " x " << cols << ", " << isa::Name(isa::ActiveTier());
       }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "kernels/transpose/blocks_trial.h"
 #include "vector/streaming.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -160,6 +161,75 @@ HWY_NOINLINE void StreamBlocks(const uint8_t* src, int64_t src_stride, uint8_t* 
   }
 }
 
+// The same by blocks of kTallRows rows, so that longer pieces of the destination's rows are written, whose
+// successors are asked for one by one while a block is turned: a burst of requests, and lines that L1 has no
+// room for, cost some cores half of the bandwidth. `after` is where the rows behind these begin.
+constexpr int64_t kTallRows = 128;
+template <class T>
+HWY_NOINLINE void StreamTallBlocks(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
+                                   int64_t rows, int64_t cols, const uint8_t* after) {
+  constexpr int64_t kSize = sizeof(T), kPanel = kLine / kSize, kRows = kK<T> * kMaxBlocks;
+  constexpr int64_t kLinesPerTile = HWY_MAX(kK<T> * kMaxBlocks / 4, 1);
+  const hn::CappedTag<uint8_t, kLine> d;
+  alignas(kLine) uint8_t lines[kPair * kTallRows * kLine];
+  for (int64_t c = 0; c + kPanel <= cols; c += kPair * kPanel) {
+    const int64_t wide = std::min(kPair, (cols - c) / kPanel);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t w = 0; w < wide; ++w) {
+        const uint8_t* from = src + r * src_stride + c * kSize + w * kLine;
+        uint8_t* to = lines + (w * rows + r) * kLine;
+        for (int64_t at = 0; at < kLine; at += static_cast<int64_t>(hn::Lanes(d))) {
+          hn::Store(hn::LoadU(d, from + at), d, to + at);
+        }
+      }
+    }
+    const bool last = c + 2 * kPair * kPanel > cols;
+    const uint8_t* const next = last ? after : src + (c + kPair * kPanel) * kSize;
+    int64_t row = 0, line = 0;  // of the next block
+    for (int64_t k = 0; k < wide * kPanel; k += kK<T>) {
+      const uint8_t* from = lines + k / kPanel * rows * kLine + k % kPanel * kSize;
+      for (int64_t r = 0; r < rows; r += kRows) {
+        for (int64_t i = 0; i < kLinesPerTile && line < kPair; ++i) {
+          __builtin_prefetch(next + row * src_stride + line * kLine, 0, 2);
+          if (++row == rows) row = 0, ++line;
+        }
+        TransposeTile<T, kMaxBlocks, true>(from + r * kLine, kLine, dst + r * kSize + (c + k) * dst_stride,
+                                           dst_stride);
+      }
+    }
+  }
+  const int64_t done = cols / kPanel * kPanel;
+  if (done == cols) return;
+  for (int64_t r = 0; r < rows; r += kRows) {
+    Panel<T, kMaxBlocks, 1, true>(src + r * src_stride, src_stride, dst + r * kSize, dst_stride,
+                                  std::min(done, cols - kK<T>), cols, 0);
+  }
+}
+
+// Rows [0, rows), whole panels, of a result that is written past the caches.
+template <class T>
+void StreamRows(const Transpose2DParams& p, int64_t full_rows) {
+  using Blocks = Transpose2DParams::Blocks;
+  constexpr int64_t kSize = sizeof(T), kPanel = kLine / kSize;
+  const uint8_t* src = static_cast<const uint8_t*>(p.src);
+  uint8_t* dst = static_cast<uint8_t*>(p.dst);
+  for (int64_t r = 0; r < full_rows; r += kTallRows) {
+    const int64_t rows = std::min(kTallRows, full_rows - r);
+    const uint8_t* const from = src + r * p.src_stride;
+    uint8_t* const to = dst + r * kSize;
+    const BlocksTrial trial(p.blocks, rows * p.cols * kSize);
+    if (trial.blocks() == Blocks::kTall) {
+      StreamTallBlocks<T>(from, p.src_stride, to, p.dst_stride, rows, p.cols,
+                          from + (r + rows < full_rows ? rows * p.src_stride : 0));
+      continue;
+    }
+    for (int64_t i = 0; i < rows; i += kPair * kPanel) {
+      StreamBlocks<T>(from + i * p.src_stride, p.src_stride, to + i * kSize, p.dst_stride,
+                      std::min(kPair, (rows - i) / kPanel), p.cols);
+    }
+  }
+}
+
 // Fewer than K rows or columns. The longer dimension runs innermost.
 template <class T>
 void Narrow(const Transpose2DParams& p) {
@@ -286,10 +356,7 @@ void TransposeT(const Transpose2DParams& p) {
   const bool aligned = (reinterpret_cast<intptr_t>(dst) | p.dst_stride) % kLine == 0;
   const int64_t full_rows = p.rows / kPanel * kPanel;
   if (p.stream && aligned) {
-    for (int64_t r = 0; r < full_rows; r += kPair * kPanel) {
-      StreamBlocks<T>(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride,
-                      std::min(kPair, (full_rows - r) / kPanel), p.cols);
-    }
+    StreamRows<T>(p, full_rows);
     if (full_rows < p.rows) TailRows<T, kMaxBlocks>(p, full_rows);
     // Streaming stores are weakly ordered: nobody may see the result before they have left the core.
     return vector::FlushStreams();

@@ -16,6 +16,10 @@ struct Transpose2DParams {
   void* dst = nullptr;
   int64_t dst_stride = 0;
   bool stream = false;  // write around the caches where the alignment allows it
+  // How blocks are streamed: small ones whose successor is fetched into L1 as they are copied, tall ones
+  // whose successor is fetched into L2 as they are turned, or what was faster in the first large calls.
+  enum class Blocks : uint8_t { kMeasured, kSmall, kTall };
+  Blocks blocks = Blocks::kMeasured;
 };
 void Transpose2D(const Transpose2DParams& p);
 

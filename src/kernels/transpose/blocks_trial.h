@@ -1,0 +1,28 @@
+// Which form of streamed blocks a transpose takes.
+#ifndef OPSNN_KERNELS_TRANSPOSE_BLOCKS_TRIAL_H_
+#define OPSNN_KERNELS_TRANSPOSE_BLOCKS_TRIAL_H_
+
+#include <cstdint>
+
+#include "kernels/transpose/tile.h"
+
+namespace opsnn::kernels {
+
+// While it lives, `bytes` are moved by blocks(). Which form is faster depends on how many lines a core can
+// wait for and where they are kept meanwhile, which nothing tells: the first strips of a process that are
+// long enough for the clock take both in turns, the later ones what took less time at its best.
+class BlocksTrial {
+ public:
+  BlocksTrial(Transpose2DParams::Blocks asked, int64_t bytes);
+  ~BlocksTrial();
+  BlocksTrial(const BlocksTrial&) = delete;
+  Transpose2DParams::Blocks blocks() const { return blocks_; }
+
+ private:
+  Transpose2DParams::Blocks blocks_;
+  int64_t bytes_, begin_ = 0;  // ns; 0: nothing is measured
+};
+
+}  // namespace opsnn::kernels
+
+#endif  // OPSNN_KERNELS_TRANSPOSE_BLOCKS_TRIAL_H_
