@@ -172,6 +172,25 @@ std::optional<QuantisedProduct> AsQuantisedProduct(const Rewriter& r, NodeId n) 
   return std::move(f.p);
 }
 
+std::optional<op::BoundProgram> DequantisingProgram(const Graph& g, const Node& n) {
+  if (n.dead || n.tail || n.op != Known().DequantizeLinear || n.outputs.size() != 1 ||
+      n.outputs[0] == kNoValue)
+    return std::nullopt;
+  const op::TensorDesc &x = g.values[n.inputs[0]].desc, &y = g.values[n.outputs[0]].desc;
+  const bool has_zero = n.inputs.size() > 2 && n.inputs[2] != kNoValue;
+  if (IsFloat(x.dtype) || SizeOf(x.dtype) > 2 || y.dtype != DType::kF32 || !IsKnown(y.dims) ||
+      NumElements(y.dims) == 0)
+    return std::nullopt;
+  op::BoundProgram bound;
+  bound.operands = has_zero ? std::vector<int>{0, 1, 2} : std::vector<int>{0, 1};
+  for (size_t i = 1; i < bound.operands.size(); ++i) {
+    const Dims& d = g.values[n.inputs[i]].desc.dims;
+    if (!IsKnown(d) || NumElements(d) != 1 || d.rank() > y.dims.rank()) return std::nullopt;
+  }
+  bound.program = ops::DequantizeProgram(x.dtype, has_zero);
+  return bound;
+}
+
 bool MultipliesBytesFaster() {
   const device::DeviceProfile& host = device::HostProfileUnmeasured();
   return host.mac(DType::kS8) > host.mac(DType::kF32);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "graph/passes/rewriter.h"
+#include "op/pointwise.h"
 
 namespace opsnn::graph {
 
@@ -25,6 +26,10 @@ struct QuantisedProduct {
 
 // MatMul, Gemm or Conv of one or two dequantised operands; nullopt for other nodes.
 std::optional<QuantisedProduct> AsQuantisedProduct(const Rewriter& r, NodeId n);
+
+// The program of a DequantizeLinear to f32 that can be part of a group: of integers of up to 16 bits, with
+// one scale and one zero point; nullopt for other nodes.
+std::optional<op::BoundProgram> DequantisingProgram(const Graph& g, const Node& n);
 
 // Does this CPU multiply bytes faster than floats?
 bool MultipliesBytesFaster();

@@ -54,7 +54,7 @@ class Grower {
     for (ValueId v : r_.node(n).inputs) {
       const NodeId p = r_.Producer(v);
       if (p >= 0 && p != seed_ && !Holds(order_, p) && !Holds(tried_, p) && r_.SingleUse(v) &&
-          r_.node(p).op->program)
+          (r_.node(p).op->program || r_.node(p).op == Known().DequantizeLinear))
         Join(p);
     }
     if (!eligible_(n)) return false;

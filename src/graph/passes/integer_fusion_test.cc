@@ -254,6 +254,24 @@ TEST(IntegerProducts, QuantisedConvolutions) {
   }
 }
 
+// Sums of quantised tensors: what was dequantised is read, added and quantised in one pass.
+TEST(IntegerFusion, QuantisedSums) {
+  for (int i = 0; i < 8; ++i) {
+    GraphMaker m;
+    const DType t = i & 1 ? DType::kS8 : DType::kU8;
+    const Dims dims = i & 2 ? Dims{3, 77} : Dims{2, 5, 7, 9};
+    const ValueId a = m.Op("DequantizeLinear",
+                           {m.In("a", dims, t), m.Scalar(0.03f), m.Random({}, -90, 90, t)}),
+                  b = m.Op("DequantizeLinear", {m.In("b", dims, t), m.Scalar(0.5f)});
+    ValueId y = m.Op("Relu", {m.Op("Add", {a, b})});
+    if (i & 4) y = m.Op("QuantizeLinear", {y, m.Scalar(0.02f), m.Const(HostTensor::From<uint8_t>({}, {3}))});
+    m.Out(y);
+    const Outcome o =
+        ExpectSameBits(m, {"DequantizeLinear", "Add", "Relu", "QuantizeLinear"}, StrFormat("case %d", i));
+    EXPECT_EQ(o.Count("Program"), 1) << i;
+  }
+}
+
 TEST(IntegerProducts, WhatStaysSaysWhy) {
   const auto reason = [](const Outcome& o, const char* text) {
     return std::any_of(o.decisions.begin(), o.decisions.end(), [&](const plan::Decision& d) {

@@ -3,8 +3,10 @@
 
 #include "graph/call.h"
 #include "graph/fusion/chain_builder.h"
+#include "graph/fusion/dequantised.h"
 #include "graph/fusion/edges.h"
 #include "graph/fusion/region.h"
+#include "graph/fusion/storing.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
@@ -13,22 +15,51 @@ namespace {
 
 class Chainer {
  public:
-  Chainer(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), programs_(g), program_(Known().Program) {}
+  Chainer(Graph& g, PassContext& c)
+      : r_(g),
+        g_(g),
+        c_(c),
+        programs_(g),
+        storing_(r_),
+        dequantising_(g.nodes.size()),
+        program_(Known().Program) {
+    for (size_t n = 0; n < dequantising_.size(); ++n) dequantising_[n] = DequantisingProgram(g, g.nodes[n]);
+  }
 
   void Run() {
     if (!program_) return;
     const NodeId count = r_.num_nodes();
     for (NodeId n = 0; n < count; ++n)
-      if (programs_.Fusable(n)) Try(n);
+      if (ProgramOf(n)) Try(n);
   }
 
  private:
-  bool Eligible(NodeId seed, NodeId n) {
-    return programs_.Fusable(n) &&
-           r_.desc(g_.nodes[n].outputs[0]).dims == r_.desc(g_.nodes[seed].outputs[0]).dims;
+  // Of a pointwise node, or of a DequantizeLinear, which is one where it has one scale.
+  const op::BoundProgram* ProgramOf(NodeId n) {
+    const auto i = static_cast<size_t>(n);
+    if (i < dequantising_.size() && dequantising_[i] && !g_.nodes[n].dead) return &*dequantising_[i];
+    return programs_.Fusable(n);
   }
 
-  bool Add(ChainBuilder& b, NodeId n) { return b.AddNode(g_.nodes[n], *programs_.Fusable(n)); }
+  // A QuantizeLinear ends a group, as it stores integers.
+  const StoringNodes::Storing* Ending(NodeId n) const {
+    const auto* s = storing_.Find(n);
+    return s && s->node.op == Known().QuantizeLinear ? s : nullptr;
+  }
+
+  bool Eligible(NodeId seed, NodeId n) {
+    const Node& node = g_.nodes[n];
+    if (!Ending(n) && !ProgramOf(n)) return false;
+    // What a group quantises is dequantised by others.
+    if (node.op == Known().DequantizeLinear && r_.Producer(node.inputs[0], Known().QuantizeLinear) >= 0)
+      return false;
+    return r_.desc(node.outputs[0]).dims == r_.desc(g_.nodes[seed].outputs[0]).dims;
+  }
+
+  bool Add(ChainBuilder& b, NodeId n) {
+    if (const auto* s = Ending(n)) return b.AddNode(s->node, s->program);
+    return b.AddNode(g_.nodes[n], *ProgramOf(n));
+  }
 
   ChainBuilder Build(NodeId seed, const std::vector<NodeId>& nodes) {
     ChainBuilder b(g_, c_.policy);
@@ -86,6 +117,9 @@ class Chainer {
   void Apply(NodeId seed, const Region& region, const ChainBuilder& chain) {
     auto tail = std::make_shared<op::FusedTail>();
     tail->program = chain.Build(region.output);
+    // Quantised values are as exact as their ties.
+    if (!IsFloat(r_.desc(region.output).dtype)) tail->program.exact = true;
+    for (ValueId v : chain.inputs()) storing_.Use(v);
     Node made;
     made.name = g_.nodes[region.nodes.back()].name;
     made.op = program_;
@@ -106,6 +140,8 @@ class Chainer {
   Graph& g_;
   PassContext& c_;
   NodePrograms programs_;
+  StoringNodes storing_;
+  std::vector<std::optional<op::BoundProgram>> dequantising_;  // by node
   const op::OpDef* program_;
 };
 

@@ -13,18 +13,13 @@ Status Infer(op::InferContext& c) {
   return SetOutput(c, std::move(y));
 }
 
-// The difference is taken in integers, where it is exact.
 Result<op::KernelPtr> Plan(const op::PlanContext& c) {
   const op::TensorDesc &x = *c.inputs[0], *zero = InputOrNull(c.inputs, 2);
   const TensorView y = c.outputs[0].View(nullptr);
-  ProgramBuilder b;
-  const SlotId in = b.Input(ComputeType::kS32), scale = b.Input();
-  const SlotId shift = zero != nullptr ? b.Input(ComputeType::kS32) : kNoSlot;
-  const SlotId centred = zero != nullptr ? b.Binary(StageOp::kSub, in, shift) : in;
-  b.Output(b.Binary(StageOp::kMul, b.Convert(centred, ComputeType::kF32), scale));
   std::vector<op::KernelOperand> inputs = {{0, x.View(nullptr)}, {1, AlongAxis(*c.inputs[1], x, c.attrs)}};
   if (zero != nullptr) inputs.push_back({2, AlongAxis(*zero, x, c.attrs)});
-  return op::MakeProgramKernel(std::move(b).Build(), y.dims, std::move(inputs), {{0, y}}, 0, "program");
+  return op::MakeProgramKernel(DequantizeProgram(x.dtype, zero != nullptr), y.dims, std::move(inputs),
+                               {{0, y}}, 0, "program");
 }
 
 }  // namespace

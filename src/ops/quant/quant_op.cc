@@ -64,4 +64,14 @@ Program QuantizeProgram(DType x, DType to, bool has_zero) {
   return std::move(b).Build();
 }
 
+Program DequantizeProgram(DType x, bool has_zero) {
+  const ComputeType type = SizeOf(x) <= 2 ? ComputeType::kF32 : ComputeType::kS32;
+  ProgramBuilder b;
+  const SlotId in = b.Input(type), scale = b.Input(), zero = has_zero ? b.Input(type) : kNoSlot;
+  const SlotId centred = has_zero ? b.Binary(StageOp::kSub, in, zero) : in;
+  const SlotId real = type == ComputeType::kF32 ? centred : b.Convert(centred, ComputeType::kF32);
+  b.Output(b.Binary(StageOp::kMul, real, scale));
+  return std::move(b).Build();
+}
+
 }  // namespace opsnn::ops

@@ -20,6 +20,9 @@ IntRange RangeOf(DType t);
 // saturate(round(x / scale) + zero) to the integers `to`: inputs x, scale and, where given, zero, which an
 // f32 slot holds exactly. Storing converts.
 Program QuantizeProgram(DType x, DType to, bool has_zero);
+// (x - zero) * scale of the integers x: inputs x, scale and, where given, zero. The difference is exact:
+// those of up to 16 bits are taken in f32, which holds them and their differences.
+Program DequantizeProgram(DType x, bool has_zero);
 // The axis of scale and zero point, within the dims of x.
 int QuantAxis(const op::Attrs* attrs, int rank);
 
