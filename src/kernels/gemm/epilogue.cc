@@ -34,7 +34,7 @@ void FinishBlock(const Params& p, int64_t batch, int64_t row, int64_t col, float
                  int64_t rows, int64_t cols, bool in_tile) {
   const vector::Epilogue& e = p.epilogue;
   if (!in_tile && (e.bias || e.act != RegAct::kNone)) {
-    FinishRows(c, ldc, rows, cols, e.bias ? e.bias + col : nullptr, e.act, e.act_imm);
+    FinishRows({c, ldc, c, ldc}, rows, cols, e.bias ? e.bias + col : nullptr, e.act, e.act_imm);
   }
   if (e.program) RunProgram(*e.program, e.args, {c, DType::kF32, ldc, 1}, {batch, row, rows, col, cols});
 }

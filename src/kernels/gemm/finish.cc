@@ -1,6 +1,8 @@
 // Bias and activation over a block of C that is still in cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/finish.cc"
+#include <algorithm>
+
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
 #include "kernels/gemm/internal.h"
@@ -14,74 +16,84 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Vectors of a row whose chains run side by side: one takes some 80 cycles, of which a core of 12 each sees
 // too few ahead.
 constexpr int kTogether = 4;
+// Of those, how many are evaluated at a time.
+constexpr int kGroup = hn::MaxLanes(hn::ScalableTag<float>()) == 16 ? 2 : 4;
 
 template <vector::RegAct kAct, int kVectors>
-HWY_INLINE void Finish(float* c, const float* bias, const float* act_imm) {
+HWY_INLINE void Finish(const float* x_row, float* y_row, const float* bias, const float* act_imm) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<decltype(d)> x[kVectors];
 #pragma GCC unroll 4
-  for (int i = 0; i < kVectors; ++i) {
-    x[i] = hn::LoadU(d, c + i * lanes);
-    if (bias) x[i] = hn::Add(x[i], hn::LoadU(d, bias + i * lanes));
+  for (int first = 0; first < kVectors; first += kGroup) {
+    hn::Vec<decltype(d)> x[kGroup];
+#pragma GCC unroll 4
+    for (int i = 0; i < std::min(kGroup, kVectors); ++i) {
+      x[i] = hn::LoadU(d, x_row + (first + i) * lanes);
+      if (bias) x[i] = hn::Add(x[i], hn::LoadU(d, bias + (first + i) * lanes));
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < std::min(kGroup, kVectors); ++i) {
+      x[i] = opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, x[i], act_imm[0], act_imm[1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < std::min(kGroup, kVectors); ++i) hn::StoreU(x[i], d, y_row + (first + i) * lanes);
   }
-#pragma GCC unroll 4
-  for (int i = 0; i < kVectors; ++i) {
-    x[i] = opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, x[i], act_imm[0], act_imm[1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < kVectors; ++i) hn::StoreU(x[i], d, c + i * lanes);
 }
 
 template <vector::RegAct kAct>
-HWY_INLINE void FinishRow(float* c, int64_t cols, const float* bias, const float* act_imm) {
+HWY_INLINE void FinishRow(const float* x, float* y, int64_t cols, const float* bias, const float* act_imm) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t j = 0;
   for (; j + kTogether * lanes <= cols; j += kTogether * lanes) {
-    Finish<kAct, kTogether>(c + j, bias ? bias + j : nullptr, act_imm);
+    Finish<kAct, kTogether>(x + j, y + j, bias ? bias + j : nullptr, act_imm);
   }
-  for (; j + lanes <= cols; j += lanes) Finish<kAct, 1>(c + j, bias ? bias + j : nullptr, act_imm);
+  for (; j + lanes <= cols; j += lanes) Finish<kAct, 1>(x + j, y + j, bias ? bias + j : nullptr, act_imm);
   if (j == cols) return;
   const size_t rest = static_cast<size_t>(cols - j);
-  auto y = LoadFirst(d, c + j, rest);
-  if (bias) y = hn::Add(y, LoadFirst(d, bias + j, rest));
-  StoreFirst(opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, y, act_imm[0], act_imm[1]), d, c + j, rest);
+  auto v = LoadFirst(d, x + j, rest);
+  if (bias) v = hn::Add(v, LoadFirst(d, bias + j, rest));
+  StoreFirst(opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, v, act_imm[0], act_imm[1]), d, y + j, rest);
 }
 
 // Rows of two vectors, those of a register tile: two rows side by side. Returns how many rows are done.
 template <vector::RegAct kAct>
-HWY_INLINE int64_t FinishPairs(float* c, int64_t ldc, int64_t rows, const float* act_imm) {
+HWY_INLINE int64_t FinishPairs(FromTo at, int64_t rows, const float* act_imm) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   static_assert(kTogether == 4);
   int64_t i = 0;
-  for (; i + 2 <= rows; i += 2, c += 2 * ldc) {
-    float* at[kTogether] = {c, c + lanes, c + ldc, c + ldc + lanes};
-    hn::Vec<decltype(d)> x[kTogether];
+  for (; i + 2 <= rows; i += 2, at.x += 2 * at.ldx, at.y += 2 * at.ldy) {
+    const float* from[kTogether] = {at.x, at.x + lanes, at.x + at.ldx, at.x + at.ldx + lanes};
+    float* to[kTogether] = {at.y, at.y + lanes, at.y + at.ldy, at.y + at.ldy + lanes};
 #pragma GCC unroll 4
-    for (int v = 0; v < kTogether; ++v) x[v] = hn::LoadU(d, at[v]);
+    for (int first = 0; first < kTogether; first += kGroup) {
+      hn::Vec<decltype(d)> x[kGroup];
 #pragma GCC unroll 4
-    for (int v = 0; v < kTogether; ++v) {
-      x[v] = opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, x[v], act_imm[0], act_imm[1]);
+      for (int v = 0; v < kGroup; ++v) x[v] = hn::LoadU(d, from[first + v]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kGroup; ++v) {
+        x[v] = opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, x[v], act_imm[0], act_imm[1]);
+      }
+#pragma GCC unroll 4
+      for (int v = 0; v < kGroup; ++v) hn::StoreU(x[v], d, to[first + v]);
     }
-#pragma GCC unroll 4
-    for (int v = 0; v < kTogether; ++v) hn::StoreU(x[v], d, at[v]);
   }
   return i;
 }
 
-void FinishRowsKernel(float* c, int64_t ldc, int64_t rows, int64_t cols, const float* bias,
-                      vector::RegAct act, const float* act_imm) {
+void FinishRowsKernel(const FromTo& at, int64_t rows, int64_t cols, const float* bias, vector::RegAct act,
+                      const float* act_imm) {
   // Rows without gaps are one row: narrow ones by themselves leave too few chains side by side.
-  if (!bias && ldc == cols) {
+  if (!bias && at.ldx == cols && at.ldy == cols) {
     cols *= rows;
     rows = 1;
   }
   const bool pairs = !bias && cols == 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   opsnn::HWY_NAMESPACE::DispatchAct(act, [&](auto tag) HWY_ATTR {
-    int64_t i = pairs ? FinishPairs<decltype(tag)::value>(c, ldc, rows, act_imm) : 0;
-    for (; i < rows; ++i) FinishRow<decltype(tag)::value>(c + i * ldc, cols, bias, act_imm);
+    int64_t i = pairs ? FinishPairs<decltype(tag)::value>(at, rows, act_imm) : 0;
+    for (; i < rows; ++i)
+      FinishRow<decltype(tag)::value>(at.x + i * at.ldx, at.y + i * at.ldy, cols, bias, act_imm);
   });
 }
 
@@ -91,9 +103,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace opsnn::gemm {
 OPSNN_TIER_TABLE(FinishRowsKernel);
-void FinishRows(float* c, int64_t ldc, int64_t rows, int64_t cols, const float* bias, vector::RegAct act,
+void FinishRows(const FromTo& at, int64_t rows, int64_t cols, const float* bias, vector::RegAct act,
                 const float act_imm[2]) {
-  OPSNN_TIER_CALL(FinishRowsKernel)(c, ldc, rows, cols, bias, act, act_imm);
+  OPSNN_TIER_CALL(FinishRowsKernel)(at, rows, cols, bias, act, act_imm);
 }
 }  // namespace opsnn::gemm
 #endif

@@ -18,7 +18,7 @@ constexpr int64_t kTaskWork = 1 << 18;
 // program. Behind wide tiles, which pass row by row anyhow, it is as wide as C or this: a program takes whole
 // rows of C for one long run, and few rows do not push each other out of L1 where their stride is a power of
 // two.
-constexpr int64_t kBlockRows = 64, kBlockCols = 128, kWideBlockCols = 1024, kWideBlockFloats = 6 * 1024;
+constexpr int64_t kBlockRows = 64, kBlockCols = 128, kWideBlockCols = 1024, kBlockFloats = 6 * 1024;
 // Wide tiles read a block of B up to this size from L2, which A and C pass.
 constexpr int64_t kWideFloats = 64 * 1024;
 // Without a C of its own a tile is computed in scratch: at most this many columns, so that it stays in L2.
@@ -250,7 +250,7 @@ Lines RowsAhead(const Params& p, const Tile& t, const BlockArgs& g) {
 // row panels at a time.
 void RunColumns(const Params& p, const Tile& t, int64_t j, bool wide, bool program, BlockArgs& g) {
   const int64_t count = g.panels.count, highest = std::max<int64_t>(1, g.panels.Height(0));
-  const int64_t rows_at_once = wide ? kWideBlockFloats / g.cols : kBlockRows;
+  const int64_t rows_at_once = kBlockFloats / g.cols;
   const int64_t panels = program ? std::max<int64_t>(1, rows_at_once / highest) : count;
   for (g.p0 = 0; g.p0 < count; g.p0 = g.p1) {
     g.p1 = std::min(count, g.p0 + panels);

@@ -163,8 +163,14 @@ void PackStrip(DType dtype, const void* src, int64_t width, int64_t depth, float
 // The columns of t of a transposed B, all k of each, as rows of their own dtype that are `ld` elements apart.
 void UnpackNzColumns(const NzOperand& b, int64_t k, int64_t n, const PanelPiece& t, void* dst, int64_t ld);
 
-// x = act(x + bias) over a block of C in place; null bias: none.
-void FinishRows(float* c, int64_t ldc, int64_t rows, int64_t cols, const float* bias, vector::RegAct act,
+// y = act(x + bias) over rows x cols, x and y the same or apart; null bias: none.
+struct FromTo {
+  const float* x = nullptr;
+  int64_t ldx = 0;
+  float* y = nullptr;
+  int64_t ldy = 0;
+};
+void FinishRows(const FromTo& at, int64_t rows, int64_t cols, const float* bias, vector::RegAct act,
                 const float act_imm[2]);
 
 // y[r][j] (+)= sum_k a[r][k] * b[k][j], rows <= kMaxGemvRows, unit stride along j and along k of a; b of f32,
