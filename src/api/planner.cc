@@ -193,6 +193,8 @@ Calibration Calibrate(bool keep) {
   add("memory copy", "GB/s", used.dram_copy_gbps, now.dram_copy_gbps, false);
   add("memory read, all cores", "GB/s", used.dram_total_gbps, now.dram_total_gbps, false);
   add("join cores", "us", used.sync_us, now.sync_us, false);
+  add("line of another core", "ns", used.cross_line_ns, now.cross_line_ns, false);
+  add("shared cache to count on", "MiB", used.shared_mib, now.shared_mib, false);
   return c;
 }
 

@@ -155,11 +155,13 @@ TEST(Host, RatesSurviveTheCacheFile) {
   r.fma_gflops = 100;
   r.dram_read_gbps = 12.5;
   r.sync_us = 1.5;
+  r.shared_mib = 8;
   WriteRates(path, r);
   HostRates back;
   ASSERT_TRUE(ReadRates(path, &back));
   EXPECT_EQ(back.clock_ghz, 3.25);
   EXPECT_EQ(back.sync_us, 1.5);
+  EXPECT_EQ(back.shared_mib, 8);
   std::ofstream(path) << "clock_ghz = ";  // cut short
   EXPECT_FALSE(ReadRates(path, &back));
   WriteRates("/nonexistent/folder/rates.toml", r);  // unwritable: nothing happens
@@ -173,6 +175,30 @@ TEST(Host, UnmeasuredProfileSaysSo) {
   EXPECT_TRUE(p.assumed(Field::k_mac_f32));
   EXPECT_TRUE(p.assumed(Field::k_hbm_rate));
   EXPECT_GT(p.hbm_rate(), 0);
+}
+
+TEST(Host, RatesOfTheCoreAloneAreUsed) {
+  HostRates r = MeasureCore();
+  EXPECT_GT(r.clock_ghz, 0.2);
+  EXPECT_GT(r.fma_gflops, 0.2);
+  r.clock_ghz = 4, r.fma_gflops = 128;
+  const DeviceProfile p = BuildHostProfile({32 << 10, 1 << 20, 32 << 20, "test"}, 2, r);
+  EXPECT_EQ(p.mac_f32(), 16);
+  EXPECT_EQ(p.clock_mhz(), 4000);
+  EXPECT_FALSE(p.assumed(Field::k_mac_f32));
+  EXPECT_TRUE(p.assumed(Field::k_hbm_rate));
+}
+
+TEST(Host, NeighboursTakeTheirShareOfTheSharedCache) {
+  HostRates r;
+  r.clock_ghz = 4, r.fma_gflops = 128, r.dram_read_gbps = 20;
+  const auto shared = [&](double mib) {
+    r.shared_mib = mib;
+    return BuildHostProfile({32 << 10, 1 << 20, 32 << 20, "test"}, 2, r).l2_bytes();
+  };
+  EXPECT_EQ(shared(8), 8 << 20);
+  EXPECT_EQ(shared(0), shared(64));  // not measured, or more than there is
+  EXPECT_LE(shared(0), 32 << 20);
 }
 
 TEST(Host, ProfileIsMeasuredOnceAndPlausible) {

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/cpu_count.h"
@@ -49,15 +51,16 @@ constexpr double kNominalGhz = 3;
 
 void SetRates(DeviceProfile& p, const HostRates& r, int cores) {
   const TierWidth width = WidthOf(isa::ActiveTier());
-  const bool measured = r.clock_ghz > 0 && r.fma_gflops > 0 && r.dram_read_gbps > 0;
-  const double ghz = measured ? r.clock_ghz : kNominalGhz;
-  const std::string source = measured ? "measured" : "nominal: not measured yet";
-  auto set = [&](Field f, double measured_value, double nominal) {
-    p.Set(f, measured ? measured_value : nominal, source, !measured);
+  const bool core = r.clock_ghz > 0 && r.fma_gflops > 0, memory = core && r.dram_read_gbps > 0;
+  const double ghz = core ? r.clock_ghz : kNominalGhz;
+  const auto set_if = [&p](bool measured, Field f, double measured_value, double nominal) {
+    p.Set(f, measured ? measured_value : nominal, measured ? "measured" : "nominal: not measured yet",
+          !measured);
   };
-  set(Field::k_clock_mhz, ghz * 1e3, kNominalGhz * 1e3);
-  set(Field::k_vector_clock_mhz, ghz * 1e3, kNominalGhz * 1e3);
-  set(Field::k_mac_f32, r.fma_gflops / 2 / ghz, width.mac_f32);
+  set_if(core, Field::k_clock_mhz, ghz * 1e3, kNominalGhz * 1e3);
+  set_if(core, Field::k_vector_clock_mhz, ghz * 1e3, kNominalGhz * 1e3);
+  set_if(core, Field::k_mac_f32, r.fma_gflops / 2 / ghz, width.mac_f32);
+  const auto set = [&](Field f, double value, double nominal) { set_if(memory, f, value, nominal); };
   set(Field::k_ub_rate, r.l1d_gbps / ghz, kNominalL1d);
   set(Field::k_l1_rate, r.l2_gbps / ghz, kNominalL2);
   set(Field::k_l2_read_rate, r.l3_gbps / ghz, kNominalL3);
@@ -67,6 +70,8 @@ void SetRates(DeviceProfile& p, const HostRates& r, int cores) {
   set(Field::k_hbm_rate, r.dram_read_gbps / ghz, kNominalMemory);
   set(Field::k_hbm_total_rate, r.dram_total_gbps / ghz, kNominalMemory * cores);
   set(Field::k_sync_us, r.sync_us, cores > 1 ? 2 : 0);
+  // Between cores, line by line: there is no hand-over from cube to vector unit.
+  set(Field::k_handover_cycles, r.cross_line_ns * ghz, 0);
   p.Set(Field::k_vector_bytes, width.vector_bytes, "width of the tier: one arithmetic instruction per cycle");
   const double f32 = p.mac_f32();
   p.Set(Field::k_mac_f16, f32, "halves are computed in f32");
@@ -89,9 +94,15 @@ DeviceProfile BuildHostProfile(const isa::Caches& caches, int cores, const HostR
   p.Set(Field::k_l1_bytes, static_cast<double>(caches.l2), caches.source);
   const int64_t share = kSharedCachePerCore * cores;
   const bool capped = isa::InVirtualMachine() && caches.l3 > share;
-  p.Set(Field::k_l2_bytes, static_cast<double>(capped ? share : caches.l3),
-        capped ? "16 MiB per core: a virtual machine shares the socket's cache with others" : caches.source,
-        capped);
+  const double shown = static_cast<double>(capped ? share : caches.l3);
+  const double counted = rates.shared_mib * (1 << 20);
+  if (counted > 0 && counted < shown) {
+    p.Set(Field::k_l2_bytes, counted, "measured: what stays there beside the neighbours");
+  } else {
+    p.Set(Field::k_l2_bytes, shown,
+          capped ? "16 MiB per core: a virtual machine shares the socket's cache with others" : caches.source,
+          capped);
+  }
   p.Set(Field::k_hbm_bytes,
         static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)),
         "operating system");
@@ -110,6 +121,11 @@ DeviceProfile BuildHostProfile(const isa::Caches& caches, int cores, const HostR
   return p;
 }
 
+namespace {
+// Rates of all cores together are those of the threads that the process computes with.
+int MeasuredCores() { return std::min(AllowedCpus(), NumThreads()); }
+}  // namespace
+
 std::string RateCachePath() {
   std::string dir;
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg == '/') {
@@ -119,7 +135,7 @@ std::string RateCachePath() {
   }
   if (dir.empty()) return "";
   const std::string key =
-      HostName() + "-" + isa::Name(isa::ActiveTier()) + "-" + std::to_string(AllowedCpus());
+      HostName() + "-" + isa::Name(isa::ActiveTier()) + "-" + std::to_string(MeasuredCores());
   std::string file;
   for (char c : key) file += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return dir + "/opsnn/rates-" + file + ".toml";
@@ -128,7 +144,9 @@ std::string RateCachePath() {
 #define OPSNN_HOST_RATES(X) \
   X(clock_ghz)              \
   X(fma_gflops)             \
-  X(l1d_gbps) X(l2_gbps) X(l3_gbps) X(dram_read_gbps) X(dram_copy_gbps) X(dram_total_gbps) X(sync_us)
+  X(l1d_gbps)               \
+  X(l2_gbps)                \
+  X(l3_gbps) X(dram_read_gbps) X(dram_copy_gbps) X(dram_total_gbps) X(sync_us) X(cross_line_ns) X(shared_mib)
 
 bool ReadRates(const std::string& path, HostRates* rates) {
   if (path.empty() || access(path.c_str(), R_OK) != 0) return false;
@@ -186,8 +204,20 @@ const DeviceProfile* Publish(std::atomic<const DeviceProfile*>& slot, DeviceProf
   return all.back().get();
 }
 
-HostRates Measure(const isa::Caches& caches, int cores) {
-  const HostRates rates = MeasureHost(caches.l1d, caches.l2, caches.l3, std::min(cores, ThreadsAvailable()));
+// On a thread of its own: the caller may have fewer at the moment (ScopedThreadLimit) or be one of many.
+HostRates MeasureAll(const isa::Caches& caches) {
+  HostRates rates;
+  const auto measure = [&] { rates = MeasureHost(caches.l1d, caches.l2, caches.l3, MeasuredCores()); };
+  try {
+    std::thread(measure).join();
+  } catch (const std::system_error&) {  // no more threads
+    measure();
+  }
+  return rates;
+}
+
+HostRates Measure(const isa::Caches& caches) {
+  const HostRates rates = MeasureAll(caches);
   WriteRates(RateCachePath(), rates);
   return rates;
 }
@@ -202,7 +232,7 @@ const DeviceProfile& HostProfile() {
   const isa::Caches& caches = isa::HostCaches();
   const int cores = AllowedCpus();
   HostRates rates;
-  if (!ReadRates(RateCachePath(), &rates)) rates = Measure(caches, cores);
+  if (!ReadRates(RateCachePath(), &rates)) rates = Measure(caches);
   return *Publish(slot, BuildHostProfile(caches, cores, rates));
 }
 
@@ -213,20 +243,17 @@ const DeviceProfile& HostProfileUnmeasured() {
   std::lock_guard<std::mutex> lock(g_mutex);
   if (const DeviceProfile* p = slot.load(std::memory_order_relaxed)) return *p;
   HostRates rates;
-  ReadRates(RateCachePath(), &rates);
+  if (!ReadRates(RateCachePath(), &rates)) rates = MeasureCore();
   return *Publish(slot, BuildHostProfile(isa::HostCaches(), AllowedCpus(), rates));
 }
 
-HostRates MeasureNow() {
-  const isa::Caches& caches = isa::HostCaches();
-  return MeasureHost(caches.l1d, caches.l2, caches.l3, std::min(AllowedCpus(), ThreadsAvailable()));
-}
+HostRates MeasureNow() { return MeasureAll(isa::HostCaches()); }
 
 HostRates Recalibrate() {
   std::lock_guard<std::mutex> lock(g_mutex);
   const isa::Caches& caches = isa::HostCaches();
   const int cores = AllowedCpus();
-  const HostRates rates = Measure(caches, cores);
+  const HostRates rates = Measure(caches);
   Publish(SlotOf(g_measured), BuildHostProfile(caches, cores, rates));
   return rates;
 }

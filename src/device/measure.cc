@@ -34,22 +34,21 @@ double BestSeconds(int runs, FunctionRef<void()> body) {
   return std::max(best, 1e-9);
 }
 
-double ClockGhz() {
-  constexpr int64_t kIterations = 200000;  // 0.2 ms at 3 GHz
+double ClockGhz(int64_t iterations) {
   constexpr double kCyclesPerMultiply = 3;
   uint64_t factor = 0x9E3779B97F4A7C15u;
   const double s = BestSeconds(5, [&] {
-    factor |= RunMultiplyChain(kIterations, factor) | 1;
+    factor |= RunMultiplyChain(iterations, factor) | 1;
     g_sink.store(static_cast<double>(factor), std::memory_order_relaxed);
   });
-  return kCyclesPerMultiply * kIterations / s * 1e-9;
+  return kCyclesPerMultiply * static_cast<double>(iterations) / s * 1e-9;
 }
 
-double FmaGflops() {
+double FmaGflops(int64_t iterations) {
   double flops = 0;
   // The first runs also give the processor time to switch its wide units on.
   const double s =
-      BestSeconds(6, [&] { g_sink.store(RunMultiplyAdds(100000, &flops), std::memory_order_relaxed); });
+      BestSeconds(6, [&] { g_sink.store(RunMultiplyAdds(iterations, &flops), std::memory_order_relaxed); });
   return flops / s * 1e-9;
 }
 
@@ -92,12 +91,61 @@ double SyncMicroseconds(int cores) {
   return 1e6 * std::max(0.0, s - std::chrono::duration<double>(kBody).count());
 }
 
+// Two threads, a half each of a buffer that fits their own caches: writing what the other has read since,
+// over writing what nobody has.
+double CrossLineNanoseconds(float* p, int64_t bytes) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  const int64_t half = bytes / 2 / static_cast<int64_t>(sizeof(float)) / kLine * kLine;
+  const auto round = [&](bool others, bool writes) {
+    std::atomic<int> here{0};
+    ParallelFor(2, [&](int64_t, int worker) {
+      // Both must be there: whoever comes first waits for the other, but not for ever.
+      here.fetch_add(1);
+      const Clock::time_point end = Clock::now() + std::chrono::microseconds(50);
+      while (here.load() < 2 && Clock::now() < end) {
+      }
+      float* const from = p + ((worker + (others ? 1 : 0)) % 2) * half;
+      float sum = 0;
+      for (int64_t i = 0; i < half; i += kLine) writes ? from[i] += 1.0f : sum += from[i];
+      g_sink.store(static_cast<double>(sum), std::memory_order_relaxed);
+    });
+  };
+  double own = 1e30, read = 1e30;
+  for (int i = 0; i < 4; ++i) {
+    round(false, true);
+    own = std::min(own, SecondsOf([&] { round(false, true); }));
+    round(true, false);
+    read = std::min(read, SecondsOf([&] { round(false, true); }));
+  }
+  return 1e9 * std::max(0.0, read - own) / static_cast<double>(half / kLine);
+}
+
+// The largest of some sizes that is read faster than half way (by ratio) from memory to the shared cache. A
+// processor's last cache serves its neighbours too, and a virtual machine may be shown more than it gets.
+double SharedMib(const float* p, int64_t memory, int64_t l2_bytes, int64_t l3_bytes, const HostRates& r) {
+  constexpr double kMib = 1 << 20;
+  const int64_t most = std::min(memory, l3_bytes);
+  int64_t bytes = std::min(most, std::max<int64_t>(2 * l2_bytes, 1 << 20));
+  for (; 2 * bytes <= most; bytes *= 2) {
+    const double gbps = ReadGbps(p, 2 * bytes, 20);
+    if (gbps * gbps < r.l3_gbps * r.dram_read_gbps) break;
+  }
+  return static_cast<double>(bytes) / kMib;
+}
+
 }  // namespace
+
+HostRates MeasureCore() {
+  HostRates r;
+  r.clock_ghz = ClockGhz(2000);
+  r.fma_gflops = FmaGflops(2000);
+  return r;
+}
 
 HostRates MeasureHost(int64_t l1d_bytes, int64_t l2_bytes, int64_t l3_bytes, int cores) {
   HostRates r;
-  r.clock_ghz = ClockGhz();
-  r.fma_gflops = FmaGflops();
+  r.clock_ghz = ClockGhz(200000);  // 0.2 ms at 3 GHz
+  r.fma_gflops = FmaGflops(100000);
 
   const int64_t memory = std::clamp(2 * l3_bytes, kMinMemory, kMaxMemory);
   const AlignedBuffer buffer(static_cast<size_t>(memory));
@@ -117,8 +165,13 @@ HostRates MeasureHost(int64_t l1d_bytes, int64_t l2_bytes, int64_t l3_bytes, int
   r.l3_gbps =
       ReadGbps(p, std::clamp(4 * l2_bytes, int64_t{1} << 20, std::max(l3_bytes / 2, int64_t{1} << 20)), 20);
 
+  r.shared_mib = SharedMib(p, memory, l2_bytes, l3_bytes, r);
+
   r.dram_total_gbps = std::max(r.dram_total_gbps, r.dram_read_gbps);
-  if (cores > 1) r.sync_us = SyncMicroseconds(cores);
+  if (cores > 1) {
+    r.sync_us = SyncMicroseconds(cores);
+    r.cross_line_ns = CrossLineNanoseconds(buffer.as<float>(), std::min(l2_bytes, memory));
+  }
   return r;
 }
 

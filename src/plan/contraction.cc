@@ -55,30 +55,66 @@ double LineMicroseconds(const Contraction& c, int64_t bytes, double cycles) {
   return c.p.clock_mhz() > 0 ? lines * cycles / c.cores / c.p.clock_mhz() : 0;
 }
 
+// Where vectors pass in halves (NarrowPaths) a line takes so much more, and what comes from the shared cache
+// or from memory shows, unless whole blocks are one run.
+constexpr double kNarrowLineCycles = 3, kNarrowSharedLineCycles = 13, kNarrowFarLineCycles = 26;
+constexpr double kNarrowOthersLineCycles = 33;
+constexpr int64_t kOneRunColumns = 32;
+
+double ShortRowCycles(const Contraction& c) {
+  const int64_t n = c.e.n;
+  const bool streamed = c.e.m <= kStreamedRows, wide = n > kBlockColumns;
+  const double narrow = streamed ? 0 : NarrowPaths(c.p);
+  if (c.output_level == Level::kL1) {
+    if (c.cores == 1)
+      return (n > kTileColumns && !streamed ? kOwnLineRowCycles : 0) + narrow * kNarrowLineCycles;
+    return wide && !streamed ? kOthersLineRowCycles + narrow * kNarrowOthersLineCycles
+                             : narrow * kNarrowLineCycles;
+  }
+  if (n <= kOneRunColumns) return narrow * kNarrowLineCycles;
+  if (c.output_level == Level::kL2) return narrow * kNarrowSharedLineCycles;
+  if (!wide) return narrow * kNarrowFarLineCycles;
+  return c.e.k <= kWideElements / n ? narrow * kNarrowLineCycles : (1 + narrow) * kColdLineCycles;
+}
+
 double ShortRowsMicroseconds(const Contraction& c) {
-  if (c.e.full_operands == 0) return 0;
-  if (c.output_level == Level::kL1 && c.cores == 1 && c.e.n > kTileColumns && c.e.m > kStreamedRows)
-    return LineMicroseconds(c, c.operand_bytes, kOwnLineRowCycles);
-  if (c.e.n <= kBlockColumns) return 0;
-  if (c.output_level == Level::kL1 && c.cores > 1)
-    return LineMicroseconds(c, c.operand_bytes, kOthersLineRowCycles);
-  if (c.output_level != Level::kHbm || c.e.k <= kWideElements / c.e.n) return 0;
-  return LineMicroseconds(c, c.operand_bytes, kColdLineCycles);
+  return c.e.full_operands > 0 ? LineMicroseconds(c, c.operand_bytes, ShortRowCycles(c)) : 0;
+}
+
+constexpr size_t kRegisterStages = 2;  // a bias and an activation
+bool InRegisters(const Contraction& c) {
+  return c.e.full_operands == 0 && c.e.tail->stages.size() <= kRegisterStages;
+}
+
+// An activation that is no clip follows each tile: until its last vector is on the way, nothing of the next
+// tile is. Where vectors pass in halves a core sees no further ahead than that: 60 cycles a tile.
+constexpr double kNarrowTileCycles = 60;
+constexpr int64_t kTileRows = 14, kWideTileRows = 6, kTileWidth = 32;
+
+double TilesMicroseconds(const Contraction& c) {
+  const auto& stages = c.e.tail->stages;
+  const StageOp last = stages.empty() ? StageOp::kCopy : stages.back().op;
+  const bool clips = last == StageOp::kRelu || last == StageOp::kClip || Info(last).arity > 1;
+  if (clips || !InRegisters(c) || c.e.m <= kStreamedRows || c.p.clock_mhz() <= 0) return 0;
+  const bool wide = c.e.n >= kTileColumns;
+  const double tiles = static_cast<double>(c.e.batch) *
+                       static_cast<double>(CeilDiv(c.e.m, wide ? kWideTileRows : kTileRows)) *
+                       static_cast<double>(CeilDiv(c.e.n, wide ? kTileColumns : kTileWidth));
+  return NarrowPaths(c.p) * tiles * kNarrowTileCycles / c.cores / c.p.clock_mhz();
 }
 
 // A chain that registers cannot hold is interpreted block by block: what one block costs beside its elements.
 // Blocks of one product follow each other; each product of a batch starts anew.
-constexpr double kProgramBlockCycles = 100, kProgramStartCycles = 250;
+constexpr double kProgramBlockCycles = 100, kProgramStartCycles = 250, kNarrowStartCycles = 800;
 constexpr int64_t kBlockRows = 64;
-constexpr size_t kRegisterStages = 2;  // a bias and an activation
 
 double ProgramBlocksMicroseconds(const Contraction& c) {
-  const bool in_registers = c.e.full_operands == 0 && c.e.tail->stages.size() <= kRegisterStages;
-  if (in_registers || c.p.clock_mhz() <= 0) return 0;
+  if (InRegisters(c) || c.p.clock_mhz() <= 0) return 0;
   const double blocks = static_cast<double>(c.e.batch) * static_cast<double>(CeilDiv(c.e.m, kBlockRows)) *
                         static_cast<double>(CeilDiv(c.e.n, kBlockColumns));
   const double starts = static_cast<double>(c.e.batch - 1);
-  return (blocks * kProgramBlockCycles + starts * kProgramStartCycles) / c.cores / c.p.clock_mhz();
+  const double start = kProgramStartCycles + NarrowPaths(c.p) * kNarrowStartCycles;
+  return (blocks * kProgramBlockCycles + starts * start) / c.cores / c.p.clock_mhz();
 }
 
 // The derivative of these follows from what they give; others need what they were given.
@@ -126,6 +162,7 @@ void AddFusedTermsHost(const Contraction& c, const Tile& tile, CostSum& t) {
   t.Add("operands and output", std::max(0.0, moves - cube));
   // A convolution's block is whole pixels or rows of blocked channels, contiguous as they are.
   t.Add("short rows", c.e.kind == ContractionKind::kGemm ? ShortRowsMicroseconds(c) : 0);
+  t.Add("tiles", c.e.kind == ContractionKind::kGemm ? TilesMicroseconds(c) : 0);
   t.Add("program blocks", ProgramBlocksMicroseconds(c));
   t.Add("conversion", ConversionMicroseconds(c, c.e.convert_elements + c.e.cast_elements));
   t.Add("long chain", LongChainMicroseconds(c, chain));
@@ -232,8 +269,11 @@ double AddSplitTerms(const Contraction& c, const Tile& tile, CostSum& t) {
   t.Add("launch", c.p.launch_us());
   const bool shared = c.cores > 1 && (!c.p.is_host() || c.result_bytes + c.output_bytes >= kSharedBytes);
   t.Add("join cores", shared ? c.p.sync_us() : 0);
+  // What a pass read on one core the next product may write on another, which waits for each such line.
+  const double cross =
+      c.level == Level::kHbm || !c.p.is_host() ? 0 : c.p.handover_cycles() * (c.cores - 1) / c.cores;
   const double others_lines =
-      c.level == Level::kL1 ? LineMicroseconds(c, c.result_bytes, kOthersLinePassCycles) : 0;
+      LineMicroseconds(c, c.result_bytes, std::max(cross, c.level == Level::kL1 ? kOthersLinePassCycles : 0));
   t.Add("shared out again", shared && c.p.is_host() ? kSharedAgainMicroseconds + others_lines : 0);
   return cube;
 }

@@ -143,14 +143,25 @@ double StreamedMicroseconds(int64_t written, int64_t read, const DeviceProfile& 
   return std::max(0.0, copy - ReadMicroseconds(read, Level::kHbm, p, cores));
 }
 
+double NarrowPaths(const DeviceProfile& p) {
+  if (!p.is_host() || p.mac_f32() <= 0) return 0;
+  const double lanes = p.vector_bytes() / static_cast<double>(sizeof(float));
+  return std::clamp(2 * lanes / p.mac_f32() - 1, 0.0, 1.0);
+}
+
 double InstructionsPerElement(const Program& program, const DeviceProfile& p) {
-  double cost = program.CostPerElement();
+  // With one multiply-add per cycle passes of gelu and of a chain of sigmoid and tanh take a quarter more
+  // cycles a vector.
+  constexpr double kNarrowCost = 0.25;
+  const double each = 1 + kNarrowCost * NarrowPaths(p);
+  double cost = program.CostPerElement() * each;
   // Vectors of 64 bytes hold a table of polynomials, from which both forms of gelu come: 16 instructions,
   // some of them in pairs, that take 11 cycles.
   constexpr double kTableBytes = 64, kTableCost = 11;
   if (!p.is_host() || p.vector_bytes() < kTableBytes) return cost;
   for (const Stage& s : program.stages) {
-    if (s.op == StageOp::kGeluErf || s.op == StageOp::kGeluTanh) cost -= Info(s.op).cost - kTableCost;
+    if (s.op == StageOp::kGeluErf || s.op == StageOp::kGeluTanh)
+      cost -= (Info(s.op).cost - kTableCost) * each;
   }
   return cost;
 }

@@ -51,6 +51,10 @@ double WriteMicroseconds(int64_t bytes, Level l, const device::DeviceProfile& p,
 // What streaming stores to memory add to a pass that reads `read` bytes from memory: they travel while the
 // pass waits for those.
 double StreamedMicroseconds(int64_t written, int64_t read, const device::DeviceProfile& p, int cores);
+// How much narrower the data paths of the host's core are than its vectors, from 0 (as wide: two
+// multiply-adds per cycle) to 1 (half as wide, as where vectors of 64 bytes pass in two halves), by the
+// measured rate of multiply-adds.
+double NarrowPaths(const device::DeviceProfile& p);
 // What one element of a program costs on this device, in vector instructions at one per cycle.
 double InstructionsPerElement(const Program& program, const device::DeviceProfile& p);
 // The arithmetic of a program over this many elements.
