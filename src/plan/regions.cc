@@ -52,6 +52,14 @@ double Microseconds(const Region& r, double start_us) {
   return blocks * (std::min(r.fused_us, r.split_us) + start_us);
 }
 
+// Why rows beyond the caches are not cut into regions; null where they may be.
+const char* NoRegions(const ContractionEdge& e) {
+  if (e.batch != 1) return "the products of a batch are blocks already";
+  // A pass would drop the rounding of a narrower intermediate, and of a narrower output.
+  if (e.dtype != DType::kF32 || e.out_dtype != DType::kF32) return "they are for f32 that stays f32";
+  return nullptr;
+}
+
 std::string Describe(const Region& r) {
   std::string s = StrFormat("rows %lld to %lld %s", static_cast<long long>(r.first),
                             static_cast<long long>(r.first + r.rows - 1),
@@ -105,10 +113,12 @@ Contraction PartOf(const Contraction& whole, const ContractionEdge& e, int64_t r
 void ConsiderRegions(const Contraction& whole, const Tile& fused, const Tile& split, double cube_us,
                      Decision& d) {
   const ContractionEdge& e = whole.e;
-  // Rows of one plain matrix: the pass would drop the rounding of a narrower output.
-  if (e.kind != ContractionKind::kGemm || e.batch != 1 || e.convert_elements > 0) return;
-  if (e.dtype != DType::kF32 || e.out_dtype != DType::kF32 || whole.level == Level::kL1) return;
+  if (e.kind != ContractionKind::kGemm || e.convert_elements > 0 || whole.level == Level::kL1) return;
   if (!whole.p.is_host() && whole.level != Level::kHbm) return;
+  if (const char* why = NoRegions(e)) {
+    if (e.words) d.reason += std::string("; no regions: ") + why;
+    return;
+  }
   const double row_bytes = static_cast<double>(SizeOf(e.dtype)) * static_cast<double>(e.n);
   const int64_t most = static_cast<int64_t>(BlockBytes(whole.p, whole.cores) / row_bytes);
   const int64_t block = most / kRowUnit * kRowUnit;

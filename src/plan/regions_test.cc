@@ -65,12 +65,22 @@ TEST(Regions, AreNotForOthers) {
   e = Thin(tail);
   e.batch = 8;
   EXPECT_NE(verdict(e), Verdict::kHybrid);
+  const auto says = [&](const char* why) {
+    const std::string reason = JudgeContraction(e, p, Knobs{}).reason;
+    EXPECT_NE(reason.find(std::string("; no regions: ") + why), std::string::npos) << reason;
+  };
+  says("the products of a batch are blocks already");
   e = Thin(tail);
   e.kind = ContractionKind::kConv;
   EXPECT_NE(verdict(e), Verdict::kHybrid);
   e = Thin(tail);
   e.out_dtype = DType::kF16;  // its store rounds: regions would show
   EXPECT_NE(verdict(e), Verdict::kHybrid);
+  says("they are for f32 that stays f32");
+  e = Thin(tail);
+  e.dtype = e.out_dtype = DType::kF64;
+  EXPECT_NE(verdict(e), Verdict::kHybrid);
+  says("they are for f32 that stays f32");
 }
 
 TEST(Regions, CachedDecisionsCountTheRowsOfTheCall) {

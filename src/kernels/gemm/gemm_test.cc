@@ -427,7 +427,8 @@ TEST_P(GemmTest, ActivationsInTilesGiveTheBitsOfAPass) {
     p.epilogue.bias = bias.data();
     p.path = Path::kPanel;
     gemm::Run(p);
-    FinishRows({p.c, p.c_row_stride, p.c, p.c_row_stride}, m, n, nullptr, vector::RegAct::kGeluErf, p.epilogue.act_imm);
+    FinishRows({p.c, p.c_row_stride, p.c, p.c_row_stride}, m, n, nullptr, vector::RegAct::kGeluErf,
+               p.epilogue.act_imm);
     const std::vector<double> want = c.Get();
     p.epilogue.act = vector::RegAct::kGeluErf;
     const std::shared_ptr<const PackedB> packed = PackB(p.b, k, n, 1, p.blocking);
