@@ -220,7 +220,7 @@ TEST_F(Pairs, EpiloguesAreThoseOfAPass) {
       std::vector<float> want(plain.begin(), plain.end());
       for (const vector::RegAct act : {vector::RegAct::kRelu, vector::RegAct::kGeluErf}) {
         std::vector<float> passed = want;
-        FinishRows(passed.data(), n, m, n, bias.data(), act, x.p.epilogue.act_imm);
+        FinishRows({passed.data(), n, passed.data(), n}, m, n, bias.data(), act, x.p.epilogue.act_imm);
         x.p.epilogue.bias = bias.data(), x.p.epilogue.act = act;
         ASSERT_EQ(std::vector<double>(passed.begin(), passed.end()), x.Run(form)) << x.Text(form);
       }
