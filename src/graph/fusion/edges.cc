@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/int_math.h"
 #include "graph/call.h"
 #include "graph/fusion/chain_builder.h"
 #include "graph/fusion/region.h"
 #include "graph/fusion/storing.h"
 #include "graph/stopwatch.h"
 #include "op/declaration.h"
+#include "plan/cost.h"
 
 namespace opsnn::graph {
 namespace {
@@ -137,6 +139,35 @@ std::string RoundTrip(const op::TensorDesc& d) {
   constexpr double kMiB = 1 << 20;
   const double bytes = static_cast<double>(NumElements(d.dims)) * static_cast<double>(SizeOf(d.dtype));
   return StrFormat("; joined, %.2f MiB would be neither written nor read back", bytes / kMiB);
+}
+
+// A pool behind a convolution: what joining them in strips of rows that stay in half of a core's own cache
+// would cost, rows of the window that two strips share, against what it would save.
+std::string StripsOfPool(const Graph& g, const PassContext& c, NodeId seed, const Node& pool) {
+  const Node& conv = g.nodes[seed];
+  const op::TensorDesc& y = g.values[conv.outputs[0]].desc;
+  const std::vector<int64_t> kernel = pool.attrs.Ints("kernel_shape"), strides = pool.attrs.Ints("strides");
+  if (!c.record || conv.op != Known().Conv || kernel.size() != 2 || y.dims.rank() != 4 || !IsKnown(y.dims))
+    return "";
+  const device::DeviceProfile& p = *c.profile;
+  const int cores = plan::ActiveCores(p, 0);
+  const int64_t rows = y.dims[2], bytes = static_cast<int64_t>(StoredBytes(y));
+  if (rows <= 0 || bytes <= 0) return "";
+  const int64_t row_bytes = std::max<int64_t>(1, bytes / (y.dims[0] * rows));
+  const int64_t strip =
+      std::clamp<int64_t>(static_cast<int64_t>(p.l1_bytes() / 2) / row_bytes, int64_t{1}, rows);
+  const int64_t shared = std::max<int64_t>(0, kernel[0] - (strides.empty() ? 1 : strides[0]));
+  const double twice = static_cast<double>((CeilDiv(rows, strip) - 1) * shared) / static_cast<double>(rows);
+  const std::optional<plan::ContractionEdge> e = AsContraction(g, seed, false);
+  if (!e) return "";
+  const double products = static_cast<double>(e->m) * static_cast<double>(e->n * e->k * e->batch);
+  const double again_us = twice * products / (p.mac(e->dtype) * p.clock_mhz() * cores);
+  const plan::Level level = plan::LevelOf(bytes, cores, p);
+  const double moves_us =
+      plan::WriteMicroseconds(bytes, level, p, cores) + plan::ReadMicroseconds(bytes, level, p, cores);
+  return StrFormat(
+      "; strips of %lld rows would compute %.1f %% of the convolution twice, %.1f us, for %.1f us of moves",
+      static_cast<long long>(strip), 100 * twice, again_us, moves_us);
 }
 
 bool Contains(const std::vector<NodeId>& list, NodeId n) {
@@ -306,7 +337,7 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodePrograms& programs, N
       Refuse(g, c, chain, n, dtype,
              g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");
     } else if (const char* never = NeverBehind(g, seed, user)) {
-      Refuse(g, c, chain, n, dtype, never + RoundTrip(r.desc(v)));
+      Refuse(g, c, chain, n, dtype, never + RoundTrip(r.desc(v)) + StripsOfPool(g, c, seed, user));
     } else if ((programs.Fusable(n) && user.op->op_class == op::OpClass::kVector) ||
                StoresIntegers(g, user)) {
       std::string reason;

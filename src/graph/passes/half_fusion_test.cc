@@ -179,6 +179,7 @@ TEST(RecordedRefusals, PoolsBehindConvolutions) {
   const Outcome o = RunGraph(m, Mode(FusionMode::kForce));
   EXPECT_TRUE(Decided(o, "conv+maxpool", plan::Verdict::kRefuse, "rows of a pool window"));
   EXPECT_TRUE(Decided(o, "conv+maxpool", plan::Verdict::kRefuse, "joined, 0.01 MiB"));
+  EXPECT_TRUE(Decided(o, "conv+maxpool", plan::Verdict::kRefuse, "strips of 12 rows would compute 0.0 %"));
 }
 
 TEST(RecordedRefusals, ScaledIntegersAndMasksAroundProducts) {
