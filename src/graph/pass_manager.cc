@@ -49,6 +49,7 @@ constexpr Pass kLoadPasses[] = {
 constexpr Pass kPreparePasses[] = {
     {"identity_removal", false, false, IdentityRemoval},
     {"cse", false, false, CommonSubexpressions},
+    {"transpose_placement", true, false, TransposePlacement, IsTranspose},
     {"transposes", true, false, TransposeSimplification, IsTranspose},
     {"reshapes", true, false, ReshapeSimplification, IsReshape},
     {"dead_code", false, false, DeadCode},

@@ -132,6 +132,27 @@ TEST(Verify, FormsMayDifferWhereASumCancels) {
 }
 
 // Images whose transposes a conversion took over are checked in the order of the model.
+// Nodes that run in the order of their neighbours: every value that the model names is checked.
+TEST(Verify, TransposesPlacedElsewhere) {
+  using Ints = std::vector<int64_t>;
+  GraphMaker m;
+  const auto conv = [&](ValueId x, int64_t in, int64_t out) {
+    const ValueId first = m.Op("Transpose", {x}, {{"perm", Ints{0, 3, 1, 2}}});
+    const ValueId y = m.Op("Conv", {first, m.Random({out, in, 3, 3})}, {{"pads", Ints(4, 1)}});
+    return m.Op("Transpose", {y}, {{"perm", Ints{0, 2, 3, 1}}});
+  };
+  ValueId y = m.Op("Relu", {conv(m.In("x", {2, 6, 7, 5}), 5, 20)});
+  y = m.Op("Concat", {m.Op("Mul", {m.Op("Add", {y, m.Random({20})}), m.Random({7, 1})}), y},
+           {{"axis", int64_t{-1}}});
+  y = m.Op("Pad", {y, m.Ints({0, 1, 0, 0, 0, 1, 2, 0})});
+  m.Out(m.Op("Sigmoid", {m.Op("Neg", {conv(y, 40, 8)})}));
+  for (const NumericsPolicy policy : {NumericsPolicy::kExact, NumericsPolicy::kExcess}) {
+    const VerifyReport r = Check(m.graph(), m.RandomFeeds(), policy, FusionMode::kForce);
+    EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+    EXPECT_EQ(r.unchecked, 0);
+  }
+}
+
 TEST(Verify, ImagesInOtherOrders) {
   const auto transpose = [](GraphMaker& m, ValueId x, const std::vector<int64_t>& perm) {
     return m.Op("Transpose", {x}, {{"perm", perm}});

@@ -119,31 +119,40 @@ class Importer {
 
   static constexpr size_t kLoopOperands = 2;  // M and cond; of the body: the number of the pass and cond
 
-  // If and Loop: the graphs inside, and what they read as operands behind the node's own.
+  // What the graphs inside a node are given, and what of it goes around from pass to pass.
+  struct Inside {
+    std::vector<const char*> graphs;  // the attributes that hold them
+    std::vector<DType> inputs;
+    size_t states = 0, first_state = 0;  // among its inputs
+    size_t hidden = 0;                   // results before those of the node
+    size_t carried() const { return states + hidden; }
+  };
+
+  // If, Loop and Scan: the graphs inside, and what they read as operands behind the node's own.
   Status AddControl(NodeDef& n, Call c) {
-    const bool loop = c.op_type == "Loop";
-    OPSNN_RETURN_IF_ERROR(CheckOwnOperands(loop, c));
-    const size_t states = loop ? c.inputs.size() - kLoopOperands : 0;
+    OPSNN_ASSIGN_OR_RETURN(const Inside inside, InsideOf(c));
     std::vector<graph::Graph> bodies;
-    for (const char* name :
-         loop ? std::vector<const char*>{"body"} : std::vector<const char*>{"then_branch", "else_branch"}) {
+    const size_t own = c.inputs.size();
+    for (const char* name : inside.graphs) {
       const auto it =
           std::find_if(n.graphs.begin(), n.graphs.end(), [name](const auto& g) { return g.first == name; });
       if (it == n.graphs.end()) return InvalidArgument("attribute \"%s\" is missing; it is a graph.", name);
-      Result<graph::Graph> body = ReadBody(std::move(*it->second), loop, states, &c);
+      Result<graph::Graph> body = ReadBody(std::move(*it->second), inside, own, &c);
       if (!body.ok()) return body.status().WithContext(std::string("graph \"") + name + "\"");
       bodies.push_back(std::move(*body));
     }
     std::vector<int64_t> dtypes;
     for (size_t i = 0; i < c.outputs.size(); ++i) {
-      const auto type = [&](const graph::Graph& g) { return g.values[g.outputs[i + loop]].desc.dtype; };
+      const auto type = [&](const graph::Graph& g) {
+        return g.values[g.outputs[i + inside.hidden]].desc.dtype;
+      };
       dtypes.push_back(static_cast<int64_t>(type(bodies[0])));
       if (type(bodies.back()) != type(bodies[0]))
         return InvalidArgument("output %zu is %s in then_branch and %s in else_branch; allowed: one type.", i,
                                Name(type(bodies[0])), Name(type(bodies.back())));
     }
     c.attrs.Set("dtypes", dtypes);
-    if (loop) c.attrs.Set("states", static_cast<int64_t>(states));
+    if (c.op_type != "If") c.attrs.Set("states", static_cast<int64_t>(inside.states));
     const size_t nodes = graph_.nodes.size(), operands = c.inputs.size();
     OPSNN_RETURN_IF_ERROR(builder_.Emit(std::move(c), opset_));
     if (graph_.nodes.size() == nodes) return OkStatus();  // nobody can read its result
@@ -157,37 +166,77 @@ class Importer {
     return OkStatus();
   }
 
-  static Status CheckOwnOperands(bool loop, Call& c) {
+  // Checks the node's own operands.
+  Result<Inside> InsideOf(Call& c) {
+    Inside in;
+    in.graphs = {"body"};
+    if (c.op_type == "If") in.graphs = {"then_branch", "else_branch"};
     for (const char* internal : {"bodies", "dtypes", "passes", "states"})
       if (c.attrs.Has(internal))
         return InvalidArgument("unknown attribute \"%s\"; allowed: %s.", internal,
-                               loop ? "body" : "then_branch, else_branch");
-    if (loop) {
-      if (c.inputs.size() < kLoopOperands) c.inputs.resize(kLoopOperands, graph::kNoValue);
-      for (size_t i = kLoopOperands; i < c.inputs.size(); ++i)
-        if (c.inputs[i] == graph::kNoValue)
-          return InvalidArgument("state %zu is missing.", i - kLoopOperands);
-      return OkStatus();
+                               c.op_type == "If" ? "then_branch, else_branch" : "body");
+    if (c.op_type == "If") {
+      if (c.inputs.size() != 1)
+        return InvalidArgument("it has %zu inputs; allowed: 1, cond.", c.inputs.size());
+      if (c.inputs[0] == graph::kNoValue) return InvalidArgument("its input cond is missing.");
+      return in;
     }
-    if (c.inputs.size() != 1) return InvalidArgument("it has %zu inputs; allowed: 1, cond.", c.inputs.size());
-    if (c.inputs[0] == graph::kNoValue) return InvalidArgument("its input cond is missing.");
-    return OkStatus();
+    size_t at = 0;  // the first operand that the body sees
+    if (c.op_type == "Loop") {
+      if (c.inputs.size() < kLoopOperands) c.inputs.resize(kLoopOperands, graph::kNoValue);
+      at = kLoopOperands;
+      in.inputs = {DType::kS64, DType::kBool};
+      in.states = c.inputs.size() - kLoopOperands;
+      in.first_state = kLoopOperands;
+      in.hidden = 1;
+    } else {
+      OPSNN_ASSIGN_OR_RETURN(in.states, ScanStates(c));
+    }
+    for (size_t i = at; i < c.inputs.size(); ++i) {
+      if (c.inputs[i] == graph::kNoValue)
+        return InvalidArgument("%s %zu is missing.", i < at + in.states ? "state" : "operand", i - at);
+      in.inputs.push_back(graph_.values[c.inputs[i]].desc.dtype);
+    }
+    return in;
   }
 
-  // What the graph captures becomes operands of the call.
-  Result<graph::Graph> ReadBody(Model body, bool loop, size_t states, Call* c) {
-    const size_t inputs = loop ? kLoopOperands + states : 0, results = c->outputs.size() + loop;
-    if (body.inputs.size() != inputs || body.outputs.size() != results || c->outputs.size() < states)
+  // Of the operands of a Scan the last are scanned.
+  Result<size_t> ScanStates(const Call& c) const {
+    if (opset_ < 9)
+      return Errorf(Code::kNotImplemented, "with a batch of its own, as in opset 8, it is not supported.");
+    const int64_t scans = c.attrs.Int("num_scan_inputs", 0), given = static_cast<int64_t>(c.inputs.size());
+    if (scans < 1 || scans > given)
+      return InvalidArgument("num_scan_inputs is %lld; allowed: 1 to %lld, its inputs.",
+                             static_cast<long long>(scans), static_cast<long long>(given));
+    const auto states = static_cast<size_t>(given - scans);
+    const size_t results = c.outputs.size() < states ? 0 : c.outputs.size() - states;
+    for (const auto& [attr, count] :
+         {std::pair("scan_input_axes", static_cast<size_t>(scans)),
+          std::pair("scan_input_directions", static_cast<size_t>(scans)),
+          std::pair("scan_output_axes", results), std::pair("scan_output_directions", results)}) {
+      const std::vector<int64_t> list = c.attrs.Ints(attr);
+      if (!list.empty() && list.size() != count)
+        return InvalidArgument("%s has %zu values; allowed: %zu or none.", attr, list.size(), count);
+      const bool direction = std::string_view(attr).find("directions") != std::string_view::npos;
+      for (const int64_t v : list)
+        if (direction && v != 0 && v != 1)
+          return InvalidArgument("%s holds %lld; allowed: 0, 1.", attr, static_cast<long long>(v));
+    }
+    return states;
+  }
+
+  // What the graph captures becomes operands of the call, which has `own` of its own.
+  Result<graph::Graph> ReadBody(Model body, const Inside& inside, size_t own, Call* c) {
+    const size_t inputs = inside.inputs.size(), results = c->outputs.size() + inside.hidden;
+    if (body.inputs.size() != inputs || body.outputs.size() != results || c->outputs.size() < inside.states)
       return InvalidArgument(
           "it has %zu inputs and %zu outputs where the node has %zu and %zu; allowed: %zu and %zu%s.",
-          body.inputs.size(), body.outputs.size(), loop ? inputs : 1, c->outputs.size(), inputs,
-          std::max(results, states + loop), loop ? ", an output of the node for each state" : "");
-    std::vector<DType> types;  // of its inputs
-    for (size_t i = 0; i < inputs; ++i)
-      types.push_back(i == 0 ? DType::kS64 : i == 1 ? DType::kBool : graph_.values[c->inputs[i]].desc.dtype);
+          body.inputs.size(), body.outputs.size(), own, c->outputs.size(), inputs,
+          std::max(results, inside.carried()),
+          c->op_type == "If" ? "" : ", an output of the node for each state");
     for (size_t i = 0; i < inputs; ++i) {
       ValueInfo& info = body.inputs[i];
-      if (info.is_tensor && info.elem_type == 0) info.elem_type = Info(types[i]).onnx;
+      if (info.is_tensor && info.elem_type == 0) info.elem_type = Info(inside.inputs[i]).onnx;
     }
     std::vector<graph::ValueId> captured;
     OPSNN_ASSIGN_OR_RETURN(graph::Graph g, Importer(std::move(body), this).Body(&captured));
@@ -199,9 +248,10 @@ class Importer {
       return InvalidArgument("its %s \"%s\" is %s; allowed: %s, as what is handed to it.", kind,
                              value.name.c_str(), Name(value.desc.dtype), Name(want));
     };
-    for (size_t i = 0; i < inputs; ++i) OPSNN_RETURN_IF_ERROR(check("input", g.inputs[i], types[i]));
-    for (size_t i = 0; loop && i <= states; ++i)
-      OPSNN_RETURN_IF_ERROR(check("output", g.outputs[i], types[i + 1]));
+    for (size_t i = 0; i < inputs; ++i) OPSNN_RETURN_IF_ERROR(check("input", g.inputs[i], inside.inputs[i]));
+    const size_t first = inside.first_state - inside.hidden;  // of what goes around, cond included
+    for (size_t i = 0; i < inside.carried(); ++i)
+      OPSNN_RETURN_IF_ERROR(check("output", g.outputs[i], inside.inputs[first + i]));
     c->inputs.insert(c->inputs.end(), captured.begin(), captured.end());
     return g;
   }
@@ -308,7 +358,7 @@ class Importer {
       OPSNN_ASSIGN_OR_RETURN(const graph::ValueId v, Lookup(in));
       c.inputs.push_back(v);
     }
-    const bool control = c.op_type == "If" || c.op_type == "Loop";
+    const bool control = c.op_type == "If" || c.op_type == "Loop" || c.op_type == "Scan";
     if (!control && !n.graphs.empty()) n.unsupported_attr = n.graphs[0].first;
     if (!op::FindOperator(c.op_type) || !n.unsupported_attr.empty()) {
       if (!IsReplaced(c.op_type) && !op::FindOperator(c.op_type)) return Unknown(c.op_type);
