@@ -1,6 +1,8 @@
 // If and Loop: whatever decides may be constant, follow from shapes, be fed or be computed.
 #include "graph/control.h"
 
+#include "base/buffer_stats.h"
+
 #include "graph/graph_tester.h"
 
 namespace opsnn::graph {
@@ -159,6 +161,27 @@ TEST(Control, EndlessLoopsAreErrors) {
   Status status = OkStatus();
   Counted(kEndless, {Adder(false)}, &status);
   EXPECT_NE(status.message().find("(Loop): more than 1024 passes"), std::string::npos) << status.message();
+}
+
+// A state that doubles in every pass is an error before it takes much memory.
+TEST(Control, StatesThatGrowAreErrorsEarly) {
+  GraphMaker b;
+  b.In("i", {}, DType::kS64);
+  const ValueId go = b.In("go", {}, DType::kBool);
+  const ValueId state = b.In("s", {kUnknownDim});
+  b.Out(b.Op("Identity", {go}));
+  b.Out(b.Op("Concat", {state, state}, {{"axis", int64_t{0}}}));
+  GraphMaker m;
+  m.Out(m.Op("Loop", {m.Const(HostTensor::From<int64_t>({}, {1000})), kNoValue, m.Const(Floats({1, 2}))},
+             {{"dtypes", kFloats}, {"states", int64_t{1}}}));
+  Graph g = m.graph();
+  SetBodies(g.nodes.back(), {b.graph()});
+  const int64_t before = LiveBufferBytes();
+  auto s = Session::Create(std::move(g), Mode(FusionMode::kAuto));
+  const Status status = s.ok() ? (*s)->Prepare({}).status() : s.status();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("too large"), std::string::npos) << status.message();
+  EXPECT_LT(LiveBufferBytes() - before, int64_t{256} << 20);
 }
 
 TEST(Control, LoopsInLoopsHaveALimit) {

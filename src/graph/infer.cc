@@ -13,8 +13,12 @@ namespace {
 // Operators that read their input's shape only.
 bool ReadsShapeOnly(const op::OpDef& op) { return &op == Known().Shape || &op == Known().Size; }
 
-bool Computable(const Graph& g, const Node& n, const InferOptions& o) {
+// By value: bytes of what a folded constant goes back to; 0 for a constant of the model.
+using Sources = std::vector<size_t>;
+
+bool Computable(const Graph& g, const Node& n, const InferOptions& o, const Sources& sources, size_t* source) {
   size_t in_bytes = 0;
+  *source = 0;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     const ValueId v = n.inputs[i];
     const auto at = n.inputs.begin() + static_cast<ptrdiff_t>(i);
@@ -23,10 +27,15 @@ bool Computable(const Graph& g, const Node& n, const InferOptions& o) {
     if (ReadsShapeOnly(*n.op) && d.known_rank && IsKnown(d.dims)) continue;
     if (!d.constant) return false;
     in_bytes += d.constant->bytes();
+    const size_t of = static_cast<size_t>(v) < sources.size() ? sources[static_cast<size_t>(v)] : 0;
+    *source += of ? of : d.constant->bytes();
   }
   constexpr size_t kGrown = size_t{1}
                             << 30;  // results beyond that are no larger than what they are made from
-  const size_t limit = std::max({o.max_fold_bytes, std::min(4 * in_bytes, kGrown), in_bytes});
+  // What grows from step to step (the state of a loop) ends much earlier than what grows once.
+  constexpr size_t kGrownOften = size_t{64} << 20;
+  const size_t most = std::min(kGrown, std::max(4 * *source, kGrownOften));
+  const size_t limit = std::max({o.max_fold_bytes, std::min(4 * in_bytes, most), in_bytes});
   for (ValueId v : n.outputs) {
     if (v == kNoValue) continue;
     const op::TensorDesc& d = g.values[v].desc;
@@ -69,8 +78,9 @@ bool ReadsFrom(const Graph& g, const Node& n, const std::vector<bool>& marked) {
 
 // `decided`: there are nodes that hold graphs and wait for one to take their place; what reads them waits
 // too.
-Result<int> InferOnce(Graph& g, const InferOptions& o, bool* decided) {
+Result<int> InferOnce(Graph& g, const InferOptions& o, Sources* sources, bool* decided) {
   int folded = 0;
+  size_t source = 0;
   if (o.open) o.open->assign(g.nodes.size(), false);
   std::vector<bool> waiting;
   if (std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) { return !n.dead && BodiesOf(n); }))
@@ -100,7 +110,7 @@ Result<int> InferOnce(Graph& g, const InferOptions& o, bool* decided) {
       continue;
     }
     if (o.concrete) OPSNN_RETURN_IF_ERROR(CheckConcrete(g, n));
-    if (!Computable(g, n, o)) continue;
+    if (!Computable(g, n, o, *sources, &source)) continue;
     auto results = EvaluateNode(g, n);
     if (!results.ok()) {
       if (o.concrete) return results.status();
@@ -110,6 +120,8 @@ Result<int> InferOnce(Graph& g, const InferOptions& o, bool* decided) {
       if (n.outputs[k] == kNoValue) continue;
       Value& v = g.values[n.outputs[k]];
       v.desc.constant = (*results)[k];
+      if (sources->size() < g.values.size()) sources->resize(g.values.size(), 0);
+      (*sources)[static_cast<size_t>(n.outputs[k])] = std::max<size_t>(source, 1);
       if (o.fold) v.producer = -1;
     }
     if (o.fold) n.dead = true;
@@ -121,9 +133,10 @@ Result<int> InferOnce(Graph& g, const InferOptions& o, bool* decided) {
 }  // namespace
 
 Result<int> InferGraph(Graph& g, const InferOptions& o) {
+  Sources sources;
   for (int folded = 0;;) {
     bool decided = false;
-    OPSNN_ASSIGN_OR_RETURN(const int more, InferOnce(g, o, &decided));
+    OPSNN_ASSIGN_OR_RETURN(const int more, InferOnce(g, o, &sources, &decided));
     folded += more;
     if (!decided) return folded;
     OPSNN_RETURN_IF_ERROR(InlineDecided(g));

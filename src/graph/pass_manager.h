@@ -25,6 +25,8 @@ struct PassStat {
   double us = 0;  // all its runs together
 };
 
+class Questions;  // plan_template.h
+
 struct PassContext {
   FusionMode fusion = FusionMode::kAuto;
   NumericsPolicy policy = NumericsPolicy::kExcess;
@@ -33,7 +35,8 @@ struct PassContext {
   bool record = true;  // leave a decision per edge in the graph; planning for a run wants the verdicts alone
   bool training = false, precision_first = false;  // see SessionOptions
   int concurrent = 1;
-  int matches = 0, effects = 0;     // of the pass that runs
+  Questions* questions = nullptr;  // where set, the judge's verdicts are kept so that they can be asked again
+  int matches = 0, effects = 0;    // of the pass that runs
   mutable PassStat judge{"judge"};  // edges asked about, those fused, and the time that took
 };
 

@@ -209,22 +209,6 @@ Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
   return std::move(split.head);
 }
 
-Result<Graph> Session::Pass(Graph g, const device::DeviceProfile& profile, bool record,
-                            const std::string& off, std::vector<PassStat>* stats) const {
-  PassContext c;
-  c.fusion = options_.fusion;
-  c.policy = options_.policy;
-  c.profile = &profile;
-  c.packs = packs_.get();
-  c.record = record;
-  c.training = options_.training, c.precision_first = options_.precision_first;
-  c.concurrent = options_.concurrent;
-  OPSNN_RETURN_IF_ERROR(RunPasses(PreparePasses(), options_.passes_off + "," + off, g, c, stats));
-  stats->push_back(c.judge);
-  if (!record) g.decisions = {};
-  return g;
-}
-
 Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& profile, bool record,
                                 std::vector<PassStat>* stats, std::shared_ptr<const Stage>* stage) const {
   OPSNN_ASSIGN_OR_RETURN(Graph g, Concrete(key, stats, stage));
@@ -242,44 +226,6 @@ Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& pro
   before.RemoveUnused();
   OPSNN_RETURN_IF_ERROR(before.Sort());
   return WithinPeak(std::move(g), before, profile, record, stats);
-}
-
-Result<Graph> Session::WithinPeak(Graph g, const Graph& before, const device::DeviceProfile& profile,
-                                  bool record, std::vector<PassStat>* stats) const {
-  const size_t peak = PeakOf(g);
-  // Layouts and conversions take memory in either form.
-  std::vector<PassStat> unasked;
-  Graph unfused = before;
-  PassContext off_context;
-  off_context.fusion = FusionMode::kOff;
-  off_context.policy = options_.policy;
-  off_context.profile = &profile;
-  off_context.packs = packs_.get();
-  OPSNN_RETURN_IF_ERROR(RunPasses(PreparePasses(), options_.passes_off, unfused, off_context, &unasked));
-  const size_t parts = PeakOf(unfused);
-  const auto limit = static_cast<size_t>(options_.peak_limit * static_cast<double>(parts));
-  if (peak <= limit) return g;
-  // Those that keep operands alive for longest go first.
-  std::string off;
-  for (const char* pass : {"parts_in_place", "row_chain", "pointwise_chain", "epilogue_fusion"}) {
-    off += (off.empty() ? "" : ",") + std::string(pass);
-    std::vector<PassStat> again;
-    OPSNN_ASSIGN_OR_RETURN(Graph tried, Pass(before, profile, record, off, &again));
-    const size_t now = PeakOf(tried);
-    if (now >= peak || (now > limit && std::string_view(pass) != "epilogue_fusion")) continue;
-    again.push_back({"peak_limit", 1, 1});
-    again.insert(again.begin(), stats->begin(),
-                 stats->begin() + 1);  // constant_folding comes before the passes
-    *stats = std::move(again);
-    tried.decisions.push_back(plan::RefuseEdge(off, "the whole model", "", DType::kF32,
-                                               StrFormat("activations would need %zu bytes at once, %zu "
-                                                         "without these passes and %.2f times the %zu of the "
-                                                         "unfused model are allowed",
-                                                         peak, now, options_.peak_limit, parts),
-                                               profile));
-    return tried;
-  }
-  return g;
 }
 
 // What a prepared form holds by itself: its graph and kernels, and constants folded for its shapes, which may

@@ -64,6 +64,8 @@ struct SessionOptions {
   int concurrent = 1;
 };
 
+class PlanTemplate;  // plan_template.h
+
 // A contiguous tensor of the caller's; read during the run only.
 struct FeedView {
   DType dtype = DType::kF32;
@@ -169,6 +171,8 @@ class Session {
   // The passes for these shapes, but those in the list `off`.
   Result<Graph> Pass(Graph g, const device::DeviceProfile& profile, bool record, const std::string& off,
                      std::vector<PassStat>* stats) const;
+  Status RunPreparePasses(bool as_before, const std::string& off, Graph& g, PassContext& c,
+                          std::vector<PassStat>* stats) const;
   // `g` after the passes if its activations need no more than the limit, else planned again with fewer of
   // them.
   Result<Graph> WithinPeak(Graph g, const Graph& before, const device::DeviceProfile& profile, bool record,
@@ -205,7 +209,8 @@ class Session {
   template <typename Map>
   Result<std::shared_ptr<Session>> WithFedDefaults(const Map& names) const;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;                              // guards what follows
+  mutable std::shared_ptr<const PlanTemplate> template_;  // what the passes made of the last sizes
   CacheStats form_stats_;
   std::vector<Entry> cache_;                    // newest first
   std::optional<Key> ahead_;                    // of a form made by PrepareAhead that no run asked for yet

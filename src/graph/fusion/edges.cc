@@ -7,6 +7,7 @@
 #include "graph/fusion/chain_builder.h"
 #include "graph/fusion/region.h"
 #include "graph/fusion/storing.h"
+#include "graph/plan_template.h"
 #include "graph/stopwatch.h"
 #include "op/declaration.h"
 #include "plan/cost.h"
@@ -210,7 +211,9 @@ namespace {
 // The time and the verdict of one question, counted in the context of the pass that asks it.
 class Question {
  public:
-  Question(const Graph& g, const PassContext& c) : g_(g), c_(c) {}
+  Question(const Graph& g, const PassContext& c) : g_(g), c_(c) {
+    if (c.questions) c.questions->Asked();
+  }
   ~Question() {
     ++c_.judge.matches;
     c_.judge.effects += plan::Fuses(g_.decisions.back());

@@ -6,6 +6,7 @@
 #include "graph/fusion/edges.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
+#include "graph/plan_template.h"
 #include "ops/conv/conv_pair.h"
 #include "plan/cost.h"
 
@@ -13,6 +14,37 @@ namespace opsnn::graph {
 namespace {
 
 constexpr const char* kChain = "depthwise+pointwise";
+
+// What the judge is asked about two convolutions: by values, whatever their sizes.
+struct PairQuestion {
+  ValueId x, first_weights, second_weights;
+  NodeAttrs first, second;
+
+  // False where the two are no pair; `why` where they nearly are.
+  bool Describe(const Graph& g, const PassContext& c, plan::PairEdge* e, const char** why) const {
+    const int cores = plan::ActiveCores(*c.profile, 0);
+    const plan::PairRoom room = plan::RoomOfPair(*c.profile, cores);
+    const auto s = ops::MatchPair(g.values[x].desc, g.values[first_weights].desc, first,
+                                  g.values[second_weights].desc, second, room, why);
+    if (!s) return false;
+    const conv::ConvShape& a = s->first;
+    e->images = a.n, e->rows = a.oh, e->columns = a.ow;
+    e->channels = a.oc, e->taps = a.taps(), e->out_channels = s->second.oc;
+    e->input_bytes = a.n * a.c * a.plane() * static_cast<int64_t>(sizeof(float));
+    e->strip_rows = ops::PairRows(*s, cores, room);
+    e->overlap_bytes =
+        std::max<int64_t>(0, (a.kh - 1) * a.dh + 1 - a.sh) * a.w * a.c * static_cast<int64_t>(sizeof(float));
+    return true;
+  }
+
+  Answer Ask(const Graph& g, const PassContext& c) const {
+    plan::PairEdge e;
+    const char* why = nullptr;
+    if (!Describe(g, c, &e, &why)) return Answer::kNo;
+    Graph asked;
+    return Judge(asked, c, std::move(e)) ? Answer::kYes : Answer::kNo;
+  }
+};
 
 class Pairer {
  public:
@@ -39,46 +71,38 @@ class Pairer {
     const NodeId p = r_.Producer(middle);
     if (p < 0 || !IsPlain(p) || (!c_.record && !r_.SingleUse(middle))) return;
     const Node &first = g_.nodes[p], &second = g_.nodes[n];
-    const int cores = plan::ActiveCores(*c_.profile, 0);
-    const plan::PairRoom room = plan::RoomOfPair(*c_.profile, cores);
+    const PairQuestion pair{first.inputs[0], first.inputs[1], second.inputs[1], first.attrs, second.attrs};
+    plan::PairEdge e;
     const char* why = nullptr;
-    const auto shapes = ops::MatchPair(r_.desc(first.inputs[0]), r_.desc(first.inputs[1]), first.attrs,
-                                       r_.desc(second.inputs[1]), second.attrs, room, &why);
-    std::optional<ops::PairActivation> act = ops::PairActivation{};
-    if (shapes) {
-      if (first.tail) act = ops::PairActivation::FromTail(first.tail->program);
-      // The second's chain may read what lies between, too.
-      const bool alone = std::count(second.inputs.begin(), second.inputs.end(), middle) == 1;
-      why = r_.IsOutput(middle)               ? "what lies between is an output of the model"
-            : !r_.SingleUse(middle) || !alone ? "what lies between has other readers"
-            : !act ? "the chain between the two is none that is applied in registers"
-                   : nullptr;
-    }
+    const bool shapes = pair.Describe(g_, c_, &e, &why);
+    const std::optional<ops::PairActivation> act =
+        first.tail ? ops::PairActivation::FromTail(first.tail->program) : ops::PairActivation{};
+    // The second's chain may read what lies between, too.
+    const bool alone = std::count(second.inputs.begin(), second.inputs.end(), middle) == 1;
+    const char* never = r_.IsOutput(middle)               ? "what lies between is an output of the model"
+                        : !r_.SingleUse(middle) || !alone ? "what lies between has other readers"
+                        : !act ? "the chain between the two is none that is applied in registers"
+                               : nullptr;
+    if (shapes && never) why = never;
     if (why) Refuse(g_, c_, kChain, n, DType::kF32, why);
-    if (!shapes || why) return;
-    ++c_.matches;
-    if (!Judge(g_, c_, EdgeOf(n, *shapes, cores, room))) return;
+    if (never) return;
+    bool joins = false;
+    if (shapes) {
+      ++c_.matches;
+      if (c_.record) {
+        e.chain = kChain;
+        e.where = g_.nodes[n].name;
+        const Dims& y = r_.desc(middle).dims;
+        e.shape = ShapeText(y) + StrFormat(" -> %lld", static_cast<long long>(e.out_channels));
+      }
+      joins = Judge(g_, c_, std::move(e));
+    }
+    if (c_.questions)
+      c_.questions->Keep([pair](const Graph& g, const PassContext& c) { return pair.Ask(g, c); },
+                         joins ? Answer::kYes : Answer::kNo, shapes);
+    if (!joins) return;
     ++c_.effects;
     Apply(p, n, *act);
-  }
-
-  plan::PairEdge EdgeOf(NodeId n, const ops::PairShapes& s, int cores, const plan::PairRoom& room) const {
-    const conv::ConvShape& a = s.first;
-    plan::PairEdge e;
-    if (c_.record) {
-      e.chain = kChain;
-      e.where = g_.nodes[n].name;
-      e.shape = StrFormat("%lldx%lldx%lldx%lld -> %lld", static_cast<long long>(a.n),
-                          static_cast<long long>(a.oc), static_cast<long long>(a.oh),
-                          static_cast<long long>(a.ow), static_cast<long long>(s.second.oc));
-    }
-    e.images = a.n, e.rows = a.oh, e.columns = a.ow;
-    e.channels = a.oc, e.taps = a.taps(), e.out_channels = s.second.oc;
-    e.input_bytes = a.n * a.c * a.plane() * static_cast<int64_t>(sizeof(float));
-    e.strip_rows = ops::PairRows(s, cores, room);
-    e.overlap_bytes =
-        std::max<int64_t>(0, (a.kh - 1) * a.dh + 1 - a.sh) * a.w * a.c * static_cast<int64_t>(sizeof(float));
-    return e;
   }
 
   void Apply(NodeId p, NodeId n, const ops::PairActivation& act) {

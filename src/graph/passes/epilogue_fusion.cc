@@ -8,6 +8,7 @@
 #include "graph/fusion/storing.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
+#include "graph/plan_template.h"
 
 namespace opsnn::graph {
 namespace {
@@ -45,6 +46,44 @@ std::optional<op::BoundProgram> LeavesIntegers(const Graph& g, const Node& n) {
   bound.operands = {0};
   return bound;
 }
+
+Answer AnswerOf(const Graph& g) {
+  const plan::Decision& d = g.decisions.back();
+  return !d.regions.empty() ? Answer::kOther : plan::Fuses(d) ? Answer::kYes : Answer::kNo;
+}
+
+// What the judge is asked about a chain behind a product: by values, whatever their sizes.
+struct TailEdge {
+  ValueId product, output;
+  int casts = 0;
+  std::vector<ValueId> inputs;  // of the chain; the first is the product
+  std::shared_ptr<const op::FusedTail> tail;
+
+  void Describe(const Graph& g, plan::ContractionEdge* e) const {
+    const op::TensorDesc& out = g.values[output].desc;
+    e->out_dtype = out.dtype;
+    e->cast_elements += casts * NumElements(out.dims);
+    e->tail = &tail->program;
+    for (size_t i = 1; i < inputs.size(); ++i) {
+      const op::TensorDesc& d = g.values[inputs[i]].desc;
+      if (d.dims == out.dims) {
+        ++e->full_operands;
+      } else {
+        e->small_operand_bytes += static_cast<int64_t>(StoredBytes(d));
+      }
+    }
+  }
+
+  Answer Ask(const Graph& g, const PassContext& c) const {
+    const NodeId seed = g.values[product].producer;
+    auto e = seed < 0 ? std::nullopt : AsContraction(g, seed, false);
+    if (!e) return Answer::kOther;
+    Describe(g, &*e);
+    Graph asked;
+    Judge(asked, c, *e);
+    return AnswerOf(asked);
+  }
+};
 
 class Fuser {
  public:
@@ -158,32 +197,26 @@ class Fuser {
     // Quantised values are as exact as their ties: the chain computes what its nodes would one by one.
     if (!IsFloat(r_.desc(region.output).dtype)) tail->program.exact = true;
     if (f32 ? !tail->program.IsF32Pointwise() : tail->program.HasRowReduction()) return;
-    if (!Decide(seed, region, chain, tail->program)) return;
+    if (!Decide(seed, region, chain, tail)) return;
     tail->regions = g_.decisions.back().regions;
     RecordBoundary(r_, c_, programs_, seed, region.nodes, region.output);
     ++c_.effects;
     Apply(seed, region, chain, std::move(tail));
   }
 
-  bool Decide(NodeId seed, const Region& region, const ChainBuilder& chain, const Program& tail) {
+  bool Decide(NodeId seed, const Region& region, const ChainBuilder& chain,
+              const std::shared_ptr<const op::FusedTail>& tail) {
     auto e = AsContraction(g_, seed, c_.record);
     if (!e) return false;
-    e->out_dtype = r_.desc(region.output).dtype;
-    for (NodeId n : region.nodes)
-      if (g_.nodes[n].op == Known().Cast || storing_.Find(n))
-        e->cast_elements += NumElements(r_.desc(region.output).dims);
+    TailEdge t{g_.nodes[seed].outputs[0], region.output, 0, chain.inputs(), tail};
+    for (NodeId n : region.nodes) t.casts += g_.nodes[n].op == Known().Cast || storing_.Find(n);
     if (c_.record) e->chain = ChainName(g_, seed, region.nodes);
-    e->tail = &tail;
-    const Dims& out = r_.desc(region.output).dims;
-    for (size_t i = 1; i < chain.inputs().size(); ++i) {
-      const op::TensorDesc& d = r_.desc(chain.inputs()[i]);
-      if (d.dims == out) {
-        ++e->full_operands;
-      } else {
-        e->small_operand_bytes += static_cast<int64_t>(StoredBytes(d));
-      }
-    }
-    return Judge(g_, c_, *e);
+    t.Describe(g_, &*e);
+    const bool fuses = Judge(g_, c_, *e);
+    if (c_.questions)
+      c_.questions->Keep([t = std::move(t)](const Graph& g, const PassContext& c) { return t.Ask(g, c); },
+                         AnswerOf(g_));
+    return fuses;
   }
 
   void Apply(NodeId seed, const Region& region, const ChainBuilder& chain,

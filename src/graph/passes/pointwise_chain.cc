@@ -9,9 +9,31 @@
 #include "graph/fusion/storing.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
+#include "graph/plan_template.h"
 
 namespace opsnn::graph {
 namespace {
+
+// What the judge is asked about a group: its first node, and the rest as one program.
+struct ChainEdge {
+  ValueId middle, output;
+  std::vector<ValueId> first_inputs, second_inputs;
+  Program head, rest;
+
+  plan::PointwiseEdge Describe(const Graph& g) const {
+    plan::PointwiseEdge e;
+    const auto bytes = [&](ValueId v) { return static_cast<int64_t>(StoredBytes(g.values[v].desc)); };
+    e.elements = NumElements(g.values[middle].desc.dims);
+    e.dtype = g.values[middle].desc.dtype;
+    e.first = &head;
+    e.second = &rest;
+    for (ValueId v : first_inputs) e.first_bytes += bytes(v);
+    for (ValueId v : second_inputs)
+      if (v != middle) e.second_bytes += bytes(v);
+    e.output_bytes = bytes(output);
+    return e;
+  }
+};
 
 class Chainer {
  public:
@@ -96,22 +118,23 @@ class Chainer {
     const ChainBuilder first = Build(seed, {});
     ChainBuilder second(g_, c_.policy);
     for (NodeId n : region.nodes) Add(second, n);
-    const Program head = first.Build(middle), rest = second.Build(region.output);
-    plan::PointwiseEdge e;
+    ChainEdge chain{middle,          region.output,       first.inputs(),
+                    second.inputs(), first.Build(middle), second.Build(region.output)};
+    plan::PointwiseEdge e = chain.Describe(g_);
     if (c_.record) {
       e.chain = ChainName(g_, seed, region.nodes);
       e.where = g_.nodes[region.nodes.back()].name;
       e.shape = ShapeText(g_, region.nodes.back());
     }
-    e.elements = NumElements(r_.desc(middle).dims);
-    e.dtype = r_.desc(middle).dtype;
-    e.first = &head;
-    e.second = &rest;
-    for (ValueId v : first.inputs()) e.first_bytes += static_cast<int64_t>(StoredBytes(r_.desc(v)));
-    for (ValueId v : second.inputs())
-      if (v != middle) e.second_bytes += static_cast<int64_t>(StoredBytes(r_.desc(v)));
-    e.output_bytes = static_cast<int64_t>(StoredBytes(r_.desc(region.output)));
-    return Judge(g_, c_, e);
+    const bool fuses = Judge(g_, c_, std::move(e));
+    if (c_.questions)
+      c_.questions->Keep(
+          [chain = std::move(chain)](const Graph& g, const PassContext& c) {
+            Graph asked;
+            return Judge(asked, c, chain.Describe(g)) ? Answer::kYes : Answer::kNo;
+          },
+          fuses ? Answer::kYes : Answer::kNo);
+    return fuses;
   }
 
   void Apply(NodeId seed, const Region& region, const ChainBuilder& chain) {
