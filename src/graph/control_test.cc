@@ -2,7 +2,6 @@
 #include "graph/control.h"
 
 #include "base/buffer_stats.h"
-
 #include "graph/graph_tester.h"
 
 namespace opsnn::graph {

@@ -16,7 +16,8 @@ bool ReadsShapeOnly(const op::OpDef& op) { return &op == Known().Shape || &op ==
 // By value: bytes of what a folded constant goes back to; 0 for a constant of the model.
 using Sources = std::vector<size_t>;
 
-bool Computable(const Graph& g, const Node& n, const InferOptions& o, const Sources& sources, size_t* source) {
+bool Computable(const Graph& g, const Node& n, const InferOptions& o, const Sources& sources,
+                size_t* source) {
   size_t in_bytes = 0;
   *source = 0;
   for (size_t i = 0; i < n.inputs.size(); ++i) {

@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kMostNodes = 4096;
 // Constants up to this many bytes are merged where they are equal (CommonSubexpressions).
 constexpr size_t kSmallConstant = 256;
+constexpr int kMostTemplates = 4;    // of a model: each takes about as much as a plan
 constexpr size_t kMostChanged = 16;  // constants that shapes were computed to
 
 bool SameContent(const ConstTensor& a, const ConstTensor& b) {
@@ -59,7 +60,11 @@ bool PlanTemplate::Serves(const Graph& g) {
   return images;
 }
 
-PlanTemplate::PlanTemplate(const Graph& before) {
+PlanTemplate::PlanTemplate(const Graph& before, std::shared_ptr<const PlanTemplate> others) {
+  if (others && others->count_ < kMostTemplates) {  // else those of now count more than those of once
+    count_ = others->count_ + 1;
+    others_ = std::move(others);
+  }
   for (const Node& n : before.nodes) before_.push_back({n.op, n.attrs, n.inputs, n.outputs});
   std::map<std::pair<int, int64_t>, int> known;
   for (const Value& v : before.values) {
@@ -94,6 +99,12 @@ bool PlanTemplate::Finish(const Graph& after, Questions questions, std::vector<P
 
 bool PlanTemplate::Fits(const Graph& g, const PassContext& c) const {
   return SameNodes(g) && SameDims(g) && SameConstants(g) && questions_.SameAnswers(g, c);
+}
+
+const PlanTemplate* PlanTemplate::Find(const Graph& g, const PassContext& c) const {
+  const PlanTemplate* t = this;
+  while (t && !t->Fits(g, c)) t = t->others_.get();
+  return t;
 }
 
 bool PlanTemplate::SameNodes(const Graph& g) const {

@@ -48,11 +48,14 @@ class Questions {
 class PlanTemplate {
  public:
   static bool Serves(const Graph& g);
-  // Remembers a graph that the passes are about to change.
-  explicit PlanTemplate(const Graph& before);
+  // Remembers a graph that the passes are about to change; `others` were made before, for sizes with other
+  // answers.
+  explicit PlanTemplate(const Graph& before, std::shared_ptr<const PlanTemplate> others = nullptr);
   // What they made of it. False where it cannot stand for other sizes.
   bool Finish(const Graph& after, Questions questions, std::vector<PassStat> stats);
 
+  // The one, of this and the others, that Fits; null where none does.
+  const PlanTemplate* Find(const Graph& g, const PassContext& c) const;
   // Would the passes make the same of this graph?
   bool Fits(const Graph& g, const PassContext& c) const;
   // Makes the same of it.
@@ -70,6 +73,8 @@ class PlanTemplate {
   bool SameConstants(const Graph& g) const;
   bool MayChange(const Graph& g, ValueId v) const;
 
+  std::shared_ptr<const PlanTemplate> others_;
+  int count_ = 1;  // with the others
   std::vector<NodeKey> before_;
   std::vector<Dims> dims_;    // by value
   std::vector<int> classes_;  // of all dims of all values one behind the other: which size it is

@@ -43,13 +43,13 @@ Status Session::RunPreparePasses(bool as_before, const std::string& off, Graph& 
     last = template_;
   }
   const Stopwatch watch;
-  if (last && last->Fits(g, c)) {
-    last->Apply(&g);
-    stats->insert(stats->end(), last->stats().begin(), last->stats().end());
+  if (const PlanTemplate* found = last ? last->Find(g, c) : nullptr) {
+    found->Apply(&g);
+    stats->insert(stats->end(), found->stats().begin(), found->stats().end());
     stats->push_back({"plan_template", 1, 1, watch.us()});
     return RunPasses(others, off, g, c, stats);
   }
-  auto made = std::make_shared<PlanTemplate>(g);
+  auto made = std::make_shared<PlanTemplate>(g, last);
   Questions questions;
   std::vector<PassStat> ran;
   c.questions = &questions;
