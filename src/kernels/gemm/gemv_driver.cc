@@ -154,6 +154,15 @@ void FewColumns(const Params& p, int64_t batch, int64_t row, int64_t rows) {
   FinishBlock(p, batch, row, 0, c.data, c.ld, rows, p.n, false);
 }
 
+// The columns of a group of rows of B, of which the next one is asked for meanwhile: so many that this takes
+// a third of L2 at most.
+int64_t ColumnsAhead(const Params& p) {
+  const int64_t size = static_cast<int64_t>(SizeOf(p.nz_b ? p.nz_b->dtype : p.b.dtype));
+  const int64_t bytes = p.blocking.direct_floats * static_cast<int64_t>(sizeof(float)) * 3 / 8;
+  const int64_t most = RoundUp(bytes / (GemvStreams(p.m) * size), kMinChunk);
+  return RoundUp(CeilDiv(p.n, CeilDiv(p.n, most)), kMinChunk);
+}
+
 }  // namespace
 
 void RunGemv(const Params& p) {
@@ -162,6 +171,7 @@ void RunGemv(const Params& p) {
   const int64_t work = p.m * p.n * p.k * p.batch;
   const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();
   int64_t chunk = std::max(kMinChunk, RoundUp(kChunkFloats / few, kMinChunk));
+  if (few_rows) chunk = std::min(chunk, ColumnsAhead(p));
   if (threads > 1)
     chunk = std::min(chunk, std::max(kMinChunk, RoundUp(CeilDiv(many, 2 * threads), kMinChunk)));
   const int64_t chunks = CeilDiv(many, chunk);

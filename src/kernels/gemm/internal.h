@@ -186,6 +186,10 @@ struct GemvArgs {
   int64_t ldc = 0;
 };
 void GemvRows(const GemvArgs& args);
+// Rows of B that it reads side by side: each is a stream of its own for the hardware prefetchers, which
+// follow some 32, and the sums in C are read and written once per group. With many rows of C that traffic is
+// what counts.
+constexpr int64_t GemvStreams(int64_t rows) { return rows <= 2 ? 8 : 16; }
 // The same with b[j * ldb + k], unit stride along k; result (r, j) at c[r * ldc + j * c_col_stride].
 void GemvDots(const GemvArgs& args, int64_t c_col_stride);
 // GemvRows on strips: g.b is the first of them, g.ldb what lies between the starts of two. Sums are added to

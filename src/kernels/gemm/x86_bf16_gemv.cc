@@ -20,8 +20,7 @@ namespace {
 // g++ 12 keeps an array of __m512 in memory and one of its own vector type in registers.
 using V = float __attribute__((vector_size(64)));
 
-// Rows of B read side by side (gemv.cc), and columns of a step: accumulators of two vectors per 32 columns.
-constexpr int64_t Streams(int rows) { return rows <= 2 ? 8 : 16; }
+// Columns of a step: accumulators of two vectors per 32 columns.
 constexpr int64_t kStep = 32;
 constexpr int Steps(int rows) { return rows <= 2 ? 4 : rows <= 4 ? 2 : 1; }
 
@@ -44,8 +43,9 @@ OPSNN_BF16_INLINE Order NaturalOrder() {
           _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31)};
 }
 
+// A group of rows of B, and how many follow it: their lines are asked for meanwhile (gemv.cc).
 struct Group {
-  int64_t depth = 0;  // k
+  int64_t depth = 0, following = 0;
   bool first = false, last = false;
 };
 
@@ -60,12 +60,15 @@ OPSNN_BF16_INLINE void RowsStep(const PairGemvArgs& g, const uint16_t* a, const 
     for (int j = 0; j < 2 * NS; ++j)
       acc[r][j] = group.first ? V{} : (V)_mm512_loadu_ps(c + r * g.ldc + j * 16);
   }
-  const int64_t pairs = group.depth / 2;
+  const int64_t pairs = group.depth / 2, ahead = GemvStreams(M) * g.ldb;
   for (int64_t k = 0; k < pairs; ++k, b += 2 * g.ldb) {
     __m512i words[2 * NS];
+    const uint16_t* next = 2 * k + 1 < group.following ? b + ahead : b;
 #pragma GCC unroll 4
     for (int j = 0; j < NS; ++j) {
       const __m512i even = _mm512_loadu_si512(b + j * kStep), odd = _mm512_loadu_si512(b + g.ldb + j * kStep);
+      __builtin_prefetch(next + j * kStep, 0, 2);
+      __builtin_prefetch(next + g.ldb + j * kStep, 0, 2);
       words[2 * j] = _mm512_unpacklo_epi16(even, odd), words[2 * j + 1] = _mm512_unpackhi_epi16(even, odd);
     }
 #pragma GCC unroll 8
@@ -137,11 +140,12 @@ OPSNN_BF16 void LastColumns(const PairGemvArgs& g, int64_t col) {
 template <int M>
 OPSNN_BF16 void Rows(const PairGemvArgs& g) {
   constexpr int NS = Steps(M);
-  constexpr int64_t kStreams = Streams(M);
+  constexpr int64_t kStreams = GemvStreams(M);
   const Order order = NaturalOrder();
   const int64_t whole = g.cols / kStep * kStep;
   for (int64_t k = 0; k < g.depth; k += kStreams) {
-    const Group group = {std::min(kStreams, g.depth - k), k == 0, k + kStreams >= g.depth};
+    const Group group = {std::min(kStreams, g.depth - k), g.depth - k - kStreams, k == 0,
+                         k + kStreams >= g.depth};
     const uint16_t* b = g.b + k * g.ldb;
     int64_t j = 0;
     for (; j + NS * kStep <= whole; j += NS * kStep)
