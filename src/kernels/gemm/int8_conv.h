@@ -1,6 +1,6 @@
 // Convolutions of 8-bit integers as products, exact in s32: the weights are A, and B's column p holds the
-// window of output pixel p. Columns are written a cache's worth at a time, next to the product that reads
-// them; a pointwise convolution reads the image itself.
+// window of output pixel p. Columns are written out of a padded copy of the image, a cache's worth at a time,
+// next to the product that reads them; a pointwise convolution reads the image itself.
 #ifndef OPSNN_KERNELS_GEMM_INT8_CONV_H_
 #define OPSNN_KERNELS_GEMM_INT8_CONV_H_
 
@@ -19,10 +19,6 @@ struct ByteWindows {
   int64_t depth() const { return channels * kernel[0] * kernel[1] * kernel[2]; }
   int64_t pixels() const { return out[0] * out[1] * out[2]; }
 };
-
-// to[r * ld + p], p < count: what position r of the window (channel, depth, row, column) meets at output
-// pixel first + p.
-void WriteColumns(const ByteWindows& w, int64_t first, int64_t count, uint8_t* to, int64_t ld);
 
 struct Int8ConvParams {
   int64_t images = 1, groups = 1, m = 0;  // m: output channels of a group

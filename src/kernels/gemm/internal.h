@@ -206,7 +206,7 @@ inline bool HasFewRows(const Params& p) {
 }
 
 // Memory of this thread that lives until the thread ends; one buffer per use.
-enum class Scratch : uint8_t { kA, kB, kC, kConvert, kSpan, kColumns, kCount };
+enum class Scratch : uint8_t { kA, kB, kC, kConvert, kSpan, kColumns, kPadded, kCount };
 float* ThreadScratch(Scratch use, int64_t floats);
 
 // The epilogue on rows x cols of C that are still in cache; `c` is its first element, (row, col) its
