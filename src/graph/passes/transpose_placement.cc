@@ -117,6 +117,7 @@ class Placer {
                          [&](ValueId v) { return v != kNoValue && Whole(v) && !IsConstant(v); });
     if (n.op == k.Pad)
       return Whole(n.inputs[0]) && n.inputs.size() >= 2 && ConstantRows(n, 1, 1, 2 * rank()) &&
+             (n.inputs.size() < 3 || n.inputs[2] == kNoValue || OneElement(n.inputs[2])) &&
              (n.inputs.size() < 4 || n.inputs[3] == kNoValue);
     if (n.op == Resize())  // sums of several pixels are in another order
       return Whole(n.inputs[0]) && !n.attrs.Has("axes") && ConstantRows(n, 2, 3, rank()) &&
@@ -209,9 +210,10 @@ class Placer {
 
   // v in order `perm`.
   Result<ValueId> Placed(ValueId v) {
-    if (v == kNoValue || OneElement(v)) return v;
-    const auto [it, fresh] = placed_.try_emplace(v, kNoValue);
-    if (!fresh) return it->second;
+    if (v == kNoValue) return v;
+    if (const auto it = placed_.find(v); it != placed_.end()) return it->second;
+    if (OneElement(v)) return v;
+    const auto it = placed_.try_emplace(v, kNoValue).first;
     if (IsConstant(v)) {
       OPSNN_ASSIGN_OR_RETURN(it->second, PlacedConstant(v));
       return it->second;
@@ -279,8 +281,8 @@ class Placer {
     const op::OpDef* op = g_.nodes[n].op;
     const bool first_only = op == Known().Pad || op == Resize();
     for (size_t i = 0; i < g_.nodes[n].inputs.size(); ++i) {
-      if (first_only && i > 0) {
-        if (op == Resize() || i == 1) OPSNN_RETURN_IF_ERROR(PermuteRow(n, i));
+      if (first_only && i > 0 && (op == Resize() || i == 1)) {
+        OPSNN_RETURN_IF_ERROR(PermuteRow(n, i));
         continue;
       }
       const ValueId v = g_.nodes[n].inputs[i];

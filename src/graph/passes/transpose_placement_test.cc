@@ -131,6 +131,27 @@ TEST(TransposePlacement, NothingIsGained) {
 
 // ---- the cut, against every labelling
 
+// A value of one element is the same in every order, whoever makes it in the other one.
+TEST(TransposePlacement, OneElementBetweenThem) {
+  GraphMaker m;
+  const ValueId x = ToNchw(m, m.In("x", {1, 2, 2, 1})), big = ToNchw(m, m.In("big", {1, 8, 6, 4}));
+  const ValueId one =
+      m.Op("Resize", {x, kNoValue, kNoValue, m.Ints({1, 1, 1, 1})}, {{"mode", std::string("nearest")}});
+  m.Out(ToNhwc(m, m.Op("Relu", {m.Op("Mul", {one, big})})));
+  const Outcome o = ExpectFusionKeepsResults(m);
+  EXPECT_EQ(Conversions(o), 0);
+}
+
+// The other operand of a Pad is a value, not an image.
+TEST(TransposePlacement, PadValueFromTheOtherOrder) {
+  GraphMaker m;
+  const ValueId x = ToNchw(m, m.In("x", {1, 2, 2, 1})), big = ToNchw(m, m.In("big", {1, 8, 6, 4}));
+  const ValueId one =
+      m.Op("Resize", {x, kNoValue, kNoValue, m.Ints({1, 1, 1, 1})}, {{"mode", std::string("nearest")}});
+  m.Out(ToNhwc(m, m.Op("Pad", {big, m.Ints({0, 1, 0, 2, 0, 0, 1, 0}), one})));
+  ExpectFusionKeepsResults(m);
+}
+
 TEST(MinCut, IsTheCheapestLabelling) {
   testing::Rng rng;
   for (auto _ : testing::FuzzFor(200)) {
