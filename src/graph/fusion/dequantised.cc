@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/host.h"
+#include "ops/data/onnx_dtype.h"
 #include "ops/quant/quant_op.h"
 
 namespace opsnn::graph {
@@ -16,11 +17,14 @@ bool IsByte(DType t) { return t == DType::kS8 || t == DType::kU8; }
 
 // The type of what d dequantises. When a model is loaded, types between its nodes are not known yet: that of
 // the zero point is the same.
-DType TypeOf(const Rewriter& r, const Dequantised& d) {
+DType TypeOf(const Rewriter& r, const Graph& g, const Dequantised& d) {
   const NodeId maker = r.Producer(d.q);
   if (d.zero != kNoValue && r.Producer(d.zero) < 0) return r.desc(d.zero).dtype;
   const bool plain = maker >= 0 && r.Is(maker, Known().QuantizeLinear);
-  return plain && r.desc(d.q).dtype == DType::kF32 ? DType::kU8 : r.desc(d.q).dtype;
+  if (!plain || r.desc(d.q).dtype != DType::kF32) return r.desc(d.q).dtype;
+  const Result<DType> asked =
+      ops::DTypeAttr("QuantizeLinear", g.nodes[maker].attrs.get(), "output_dtype", DType::kU8);
+  return asked.ok() ? *asked : DType::kF32;
 }
 
 Dequantised AsDequantised(const Rewriter& r, const Graph& g, ValueId v) {
@@ -30,7 +34,7 @@ Dequantised AsDequantised(const Rewriter& r, const Graph& g, ValueId v) {
   const Node& node = g.nodes[n];
   d.q = node.inputs[0], d.scale = node.inputs[1];
   if (node.inputs.size() > 2) d.zero = node.inputs[2];
-  d.dtype = TypeOf(r, d);
+  d.dtype = TypeOf(r, g, d);
   d.node = n;
   return d;
 }
@@ -82,7 +86,7 @@ struct Found {
     const ConstTensor& w = r.desc(p.b.q).constant;
     if (!w || w->dims().rank() != 2) return "the second operand is no constant matrix";
     const bool transposed = gemm && node.attrs.Int("transB", 0);
-    const char* why = CheckScales(transposed ? 0 : 1, 2, w->dims()[transposed ? 1 : 0]);
+    const char* why = CheckScales(transposed ? 0 : 1, w->dims(), w->dims()[transposed ? 1 : 0]);
     if (!why && transposed && !(p.transposed_b = Transposed(*w))) why = "there is no memory for it";
     return why;
   }
@@ -95,7 +99,7 @@ struct Found {
     const int64_t channels = w->dims()[0], depth = w->size() / channels;
     if (channels / std::max<int64_t>(1, node.attrs.Int("group", 1)) < kLeastChannels || depth < kLeastDepth)
       return "groups of so few channels are no faster in integers";
-    if (const char* why = CheckScales(0, w->dims().rank(), depth)) return why;
+    if (const char* why = CheckScales(0, w->dims(), depth)) return why;
     if (node.inputs.size() < 3 || node.inputs[2] == kNoValue) return nullptr;
     const auto values = Bias(node.inputs[2]);
     if (static_cast<int64_t>(values.size()) != channels) return "the bias is no constant";
@@ -120,7 +124,7 @@ struct Found {
     if (d.node < 0 || !r.desc(d.q).constant) return values;
     const auto q = ToDoubles(*r.desc(d.q).constant), scales = ValuesOf(r, d.scale),
                zeros = ValuesOf(r, d.zero);
-    if (scales.empty() || zeros.empty() || (scales.size() > 1 && scales.size() != q.size())) return values;
+    if (!OneOrEach(scales, q.size()) || !OneOrEach(zeros, q.size())) return values;
     for (size_t i = 0; i < q.size(); ++i) {
       const double centred = q[i] - zeros[zeros.size() > 1 ? i : 0];
       values.push_back(static_cast<float>(centred) * static_cast<float>(scales[scales.size() > 1 ? i : 0]));
@@ -128,8 +132,13 @@ struct Found {
     return values;
   }
 
-  // `axis` of the weights, of `rank` dims, is that of the columns; `depth` products make a sum.
-  const char* CheckScales(int axis, int rank, int64_t depth) {
+  static bool OneOrEach(const std::vector<double>& values, size_t each) {
+    return values.size() == 1 || (!values.empty() && values.size() == each);
+  }
+
+  // `axis` of the weights, of these dims, is that of the columns; `depth` products make a sum.
+  const char* CheckScales(int axis, const Dims& weights, int64_t depth) {
+    const int rank = weights.rank();
     const auto sa = ValuesOf(r, p.a.scale), sb = ValuesOf(r, p.b.scale), za = ValuesOf(r, p.a.zero),
                zb = ValuesOf(r, p.b.zero);
     if (sa.empty() || sb.empty() || za.empty() || zb.empty())
@@ -140,6 +149,12 @@ struct Found {
     const bool varies = sb.size() > 1 || zb.size() > 1;
     if (varies && ops::QuantAxis(&g.nodes[p.b.node].attrs.get(), rank) != axis)
       return "the scale of the weights varies along the sums";
+    // What is no such list is refused by DequantizeLinear itself.
+    const auto columns = static_cast<size_t>(weights[axis]);
+    const auto is_list = [&](ValueId v) { return v == kNoValue || r.desc(v).dims.rank() <= 1; };
+    if (!OneOrEach(sb, columns) || !OneOrEach(zb, columns) || !is_list(p.a.scale) || !is_list(p.a.zero) ||
+        !is_list(p.b.scale) || !is_list(p.b.zero))
+      return "a scale or zero point has another number of values than there are slices";
     if (!FitsSums(static_cast<double>(depth), Farthest(p.a, za), Farthest(p.b, zb)))
       return "the sums may be beyond 32 bits";
     std::vector<float> scales;

@@ -296,5 +296,60 @@ TEST(IntegerProducts, WhatStaysSaysWhy) {
   }
 }
 
+// What DequantizeLinear refuses stays an error: scales or zero points of another number than slices.
+TEST(IntegerFusion, ScalesOfAnotherNumberAreErrors) {
+  const auto run = [](GraphMaker& m) {
+    auto s = Session::Create(m.graph(), Options(FusionMode::kAuto, NumericsPolicy::kExcess));
+    return s.ok() ? (*s)->Run(m.RandomFeeds(), {}).status() : s.status();
+  };
+  const auto quantised = [](GraphMaker& m, const Dims& dims) {
+    return m.Op("DequantizeLinear", {m.In("x", dims, DType::kU8), m.Scalar(0.1f)});
+  };
+  {
+    GraphMaker m;
+    const ValueId x = quantised(m, {1, 16, 5, 5});
+    const ValueId w =
+        m.Op("DequantizeLinear", {m.Random({4096, 16, 1, 1}, -128, 127, DType::kS8), m.Random({2}, 0.1, 0.2)},
+             {{"axis", int64_t{0}}});
+    m.Out(m.Op("Conv", {x, w, m.Random({4096})}));
+    const Status s = run(m);
+    EXPECT_NE(s.message().find("the scale has shape"), std::string::npos) << s.message();
+  }
+  {
+    GraphMaker m;
+    const ValueId x = quantised(m, {3, 16});
+    const ValueId w =
+        m.Op("DequantizeLinear", {m.Random({16, 1}, -128, 127, DType::kS8), m.Random({5}, 0.1, 0.2)});
+    m.Out(m.Op("MatMul", {x, w}));
+    const Status s = run(m);
+    EXPECT_NE(s.message().find("the scale has shape"), std::string::npos) << s.message();
+  }
+  {
+    GraphMaker m;
+    const ValueId x = quantised(m, {1, 16, 5, 5});
+    const ValueId w =
+        m.Op("DequantizeLinear", {m.Random({64, 16, 1, 1}, -128, 127, DType::kS8), m.Scalar(0.1f)});
+    const ValueId b =
+        m.Op("DequantizeLinear",
+             {m.Random({64}, -100, 100, DType::kS32), m.Scalar(0.1f), m.Random({2}, 0, 5, DType::kS32)},
+             {{"axis", int64_t{0}}});
+    m.Out(m.Op("Conv", {x, w, b}));
+    const Status s = run(m);
+    EXPECT_NE(s.message().find("the zero point has shape"), std::string::npos) << s.message();
+  }
+}
+
+// Without a zero point an attribute says what QuantizeLinear makes, and kernels multiply bytes alone.
+TEST(IntegerFusion, QuantisedToOtherTypes) {
+  for (const int64_t to : {2, 3, 5}) {  // u8, s8, s16
+    GraphMaker m;
+    const ValueId q = m.Op("QuantizeLinear", {m.In("x", {9, 64}), m.Scalar(0.05f)}, {{"output_dtype", to}});
+    const ValueId w = m.Op("DequantizeLinear", {m.Random({64, 32}, -128, 127, DType::kS8), m.Scalar(0.1f)});
+    m.Out(m.Op("MatMul", {m.Op("DequantizeLinear", {q, m.Scalar(0.05f)}), w}));
+    const Outcome o = ExpectFusionKeepsResults(m, 64);
+    if (to == 5) EXPECT_EQ(o.Count("MatMulInteger"), 0);
+  }
+}
+
 }  // namespace
 }  // namespace opsnn::graph
