@@ -13,6 +13,7 @@
 #include "aclnnop/aclnn_triangular_solve.h"
 #include "aclnnop/aclnn_weight_quant_batch_matmul.h"
 #include "aclnnop/aclnn_weight_quant_batch_matmul_v2.h"
+#include "base/knobs.h"
 #include "capi/aclnn_tester.h"
 
 namespace opsnn::capi {
@@ -342,6 +343,21 @@ TEST_F(Products, TransMatmulWeightKeepsTheValues) {
   RandomTensor empty(DType::kF16, {0, 7}, rng_), line(DType::kF16, {7}, rng_);
   EXPECT_EQ(CALL(aclnnTransMatmulWeight, empty), 0) << aclGetRecentErrMsg();
   ExpectRefused(CALL(aclnnTransMatmulWeight, line), 161002, {"mmWeightRef has 1 dims", "2 to 6"});
+}
+
+// Products of bf16 pairs take subnormals for zero where they pay; the exact policy never does, whatever was
+// planned before.
+TEST_F(Products, PlansFollowThePolicy) {
+  const std::string policy = GetKnobs().policy == NumericsPolicy::kExact ? "exact" : "excess";
+  ApiTensor a(DType::kBF16, {20, 6}), b(DType::kBF16, {6, 40}), y(DType::kBF16, {20, 40});
+  a.Set(std::vector<double>(20 * 6, 0x1p-127));
+  b.Set(std::vector<double>(6 * 40, 0x1p100));
+  ASSERT_TRUE(SetKnob("policy", "excess").ok());
+  EXPECT_EQ(CALL(aclnnMm, a, b, y, int8_t{0}), 0) << aclGetRecentErrMsg();
+  ASSERT_TRUE(SetKnob("policy", "exact").ok());
+  EXPECT_EQ(CALL(aclnnMm, a, b, y, int8_t{0}), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(y.Get(), std::vector<double>(20 * 40, 6 * 0x1p-27));
+  ASSERT_TRUE(SetKnob("policy", policy).ok());
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ Status PlanCall(const OpsnnFunction& function, const OpsnnArg* args, int num_arg
   const Knobs& knobs = GetKnobs();
   key.push_back(static_cast<char>(knobs.fusion));
   key.push_back(static_cast<char>(knobs.product));
+  key.push_back(static_cast<char>(knobs.policy));
   std::shared_ptr<const CallPlan> plan = FindPlan(key);
   if (!plan) {
     OPSNN_ASSIGN_OR_RETURN(plan, BuildPlan(call, same_memory));
