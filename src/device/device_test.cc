@@ -162,6 +162,9 @@ TEST(Host, RatesSurviveTheCacheFile) {
   EXPECT_EQ(back.clock_ghz, 3.25);
   EXPECT_EQ(back.sync_us, 1.5);
   EXPECT_EQ(back.shared_mib, 8);
+  std::ofstream(path)
+      << "clock_ghz = 3.25\nfma_gflops = 100\ndram_read_gbps = 12.5\n";  // earlier: fewer rates
+  EXPECT_FALSE(ReadRates(path, &back));
   std::ofstream(path) << "clock_ghz = ";  // cut short
   EXPECT_FALSE(ReadRates(path, &back));
   WriteRates("/nonexistent/folder/rates.toml", r);  // unwritable: nothing happens

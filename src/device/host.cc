@@ -153,14 +153,18 @@ bool ReadRates(const std::string& path, HostRates* rates) {
   const Result<std::vector<TomlEntry>> entries = ReadTomlFile(path);
   if (!entries.ok()) return false;
   HostRates r;
-  for (const TomlEntry& e : *entries) {
-    const double v = std::atof(e.value.c_str());
-#define OPSNN_READ_RATE(name) \
-  if (e.key == #name) r.name = v;
-    OPSNN_HOST_RATES(OPSNN_READ_RATE)
-#undef OPSNN_READ_RATE
+  bool all = true;
+#define OPSNN_READ_RATE(name)                                              \
+  {                                                                        \
+    const auto is_it = [](const TomlEntry& e) { return e.key == #name; };  \
+    const auto it = std::find_if(entries->begin(), entries->end(), is_it); \
+    all = all && it != entries->end();                                     \
+    r.name = it != entries->end() ? std::atof(it->value.c_str()) : 0;      \
   }
-  if (r.clock_ghz <= 0 || r.fma_gflops <= 0 || r.dram_read_gbps <= 0) return false;  // cut short or edited
+  OPSNN_HOST_RATES(OPSNN_READ_RATE)
+#undef OPSNN_READ_RATE
+  // Cut short, edited, or written before there was such a rate.
+  if (!all || r.clock_ghz <= 0 || r.fma_gflops <= 0 || r.dram_read_gbps <= 0) return false;
   *rates = r;
   return true;
 }
