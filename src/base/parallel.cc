@@ -30,6 +30,8 @@ constexpr int kPausesPerClockRead = 32;
 // Indices are claimed a few at a time where there are many: a claim moves a cache line between cores, which
 // takes as long as a small body. So many claims still even out threads that are late.
 constexpr int kClaimsPerThread = 16;
+// More workers than this are not told which core to leave free: telling takes 1 to 2 us for each.
+constexpr int kMostTold = 16;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -100,7 +102,10 @@ class Pool {
     left_.store(0, std::memory_order_relaxed);
     const uint64_t job = (gate_.load(std::memory_order_relaxed) >> 32) + 1;
     gate_.store(job << 32 | kOpen, std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_seq_cst) > 0) Wake(max_entered_);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+      LeaveThisCore();
+      Wake(max_entered_);
+    }
     Work(fn, 0);
     const uint32_t entered = Entered(gate_.fetch_and(~kOpen));
     AwaitWorkers(entered);
@@ -140,6 +145,8 @@ class Pool {
           },
           this);
       if (rc == 0) {
+        if (started_ < kMostTold) ids_[started_] = id;
+        left_core_ = -1;  // the new one has not been told
         ++started_;
         any_.store(true, std::memory_order_relaxed);
       } else {
@@ -152,6 +159,28 @@ class Pool {
                 "threads: got %d, allowed here: %lld (limits on address space and processes, ulimit -v and "
                 "-u); so many compute",
                 wanted + 1, static_cast<long long>(started_ + 1));
+  }
+
+  // After a pause of some milliseconds Linux likes to wake a worker on the core that wakes it, where it waits
+  // for its turn while other cores idle: two threads then take as long as one. So before sleepers are woken,
+  // workers may run anywhere but on the caller's core, provided that every one who is needed still has a core
+  // of its own. A set of cores that somebody else gave them since becomes the one that they are allowed.
+  void LeaveThisCore() {
+    const int here = sched_getcpu();
+    const int entering = static_cast<int>(max_entered_.load(std::memory_order_relaxed));
+    if (here < 0 || here >= CPU_SETSIZE || (here == left_core_ && entering == told_for_) ||
+        started_ > kMostTold)
+      return;
+    left_core_ = here, told_for_ = entering;
+    cpu_set_t now;
+    if (pthread_getaffinity_np(ids_[0], sizeof now, &now) != 0) return;
+    if (!told_ || !CPU_EQUAL(&now, &told_set_)) allowed_ = now;
+    told_set_ = allowed_;
+    CPU_CLR(here, &told_set_);
+    if (CPU_COUNT(&told_set_) < entering) told_set_ = allowed_;
+    told_ = true;
+    if (CPU_EQUAL(&now, &told_set_)) return;
+    for (int64_t i = 0; i < started_; ++i) pthread_setaffinity_np(ids_[i], sizeof told_set_, &told_set_);
   }
 
   // Each sleeper is woken once, by whoever takes it off the count: while it is on its way, further jobs do
@@ -241,6 +270,12 @@ class Pool {
   std::atomic<bool> any_{false};  // started_ > 0
   int64_t started_ = 0;           // guarded by busy_
   int64_t most_ = INT64_MAX;      // workers that there is room for; guarded by busy_
+  // What LeaveThisCore knows, guarded by busy_: the workers, the core they leave, the set they were given
+  // last and the one that they would have without it.
+  pthread_t ids_[kMostTold];
+  int left_core_ = -1, told_for_ = 0;  // told_for_: how many of them the job needs
+  bool told_ = false;
+  cpu_set_t told_set_, allowed_;
   // The job; written before the gate opens, read by those who entered.
   FunctionRef<void(int64_t, int)>* fn_ = nullptr;
   int64_t n_ = 0, grain_ = 1;

@@ -258,7 +258,73 @@ TEST(Parallel, ManyThreadsLeaveRoomInASmallAddressSpace) {
   waitpid(pid, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
+
 #endif
+
+// Woken after a pause, a worker must not wait for the core that its caller computes on. In a process that has
+// one worker.
+void WorkersLeave(const cpu_set_t& before, const std::vector<int>& cores) {
+  SetNumThreads(2);
+  // What a worker may use while the caller computes on `core`, after a pause in which it fell asleep; false
+  // when it came too late for the job.
+  const auto worker_set = [&](int core, cpu_set_t* set, const cpu_set_t* give) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    sched_setaffinity(0, sizeof one, &one);
+    std::atomic<bool> seen{false};
+    ParallelFor(2, [&](int64_t, int worker) {
+      if (worker == 1 && !seen) {
+        sched_getaffinity(0, sizeof *set, set);
+        if (give) sched_setaffinity(0, sizeof *give, give);
+        seen = true;
+      }
+      for (int i = 0; i < 5000 && worker == 0 && !seen; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    sched_setaffinity(0, sizeof before, &before);
+    return seen.load();
+  };
+  cpu_set_t set;
+  // Whoever made the workers decided what they may use: here it is all that this thread may.
+  if (!worker_set(cores[0], &set, nullptr)) return;
+  ASSERT_TRUE(worker_set(cores[0], &set, &before));
+  ASSERT_TRUE(worker_set(cores[1], &set, nullptr));
+  EXPECT_FALSE(CPU_ISSET(cores[1], &set));
+  EXPECT_TRUE(CPU_ISSET(cores[0], &set));
+  ASSERT_TRUE(worker_set(cores[0], &set, nullptr));
+  EXPECT_FALSE(CPU_ISSET(cores[0], &set));
+  EXPECT_TRUE(CPU_ISSET(cores[1], &set));
+  // A set given from outside holds: with one core there is nothing to leave.
+  cpu_set_t given;
+  CPU_ZERO(&given);
+  CPU_SET(cores[0], &given);
+  ASSERT_TRUE(worker_set(cores[0], &set, &given));
+  ASSERT_TRUE(worker_set(cores[1], &set, nullptr));
+  EXPECT_TRUE(CPU_EQUAL(&set, &given));
+  ASSERT_TRUE(worker_set(cores[0], &set, &before));
+  EXPECT_TRUE(CPU_EQUAL(&set, &given));
+}
+
+TEST(ParallelCores, WorkersLeaveTheCallersCore) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  std::vector<int> cores;
+  for (int c = 0; c < CPU_SETSIZE; ++c)
+    if (CPU_ISSET(c, &before)) cores.push_back(c);
+  if (cores.size() < 2) GTEST_SKIP() << "one core";
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    WorkersLeave(before, cores);
+    std::fflush(nullptr);
+    _exit(HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
 
 class FakeCgroups {
  public:
