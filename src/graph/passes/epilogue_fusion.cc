@@ -131,7 +131,11 @@ class Fuser {
     const op::TensorDesc& out = r_.desc(g_.nodes[seed].outputs[0]);
     const bool stores = op == Known().MatMulInteger || op == Known().ConvInteger ||
                         ((op == Known().MatMul || op == Known().Gemm) && ComputesInF32(out.dtype));
-    return stores && r_.desc(node.outputs[0]).dims == out.dims;
+    const bool conv = op == Known().ConvInteger;
+    return stores && r_.desc(node.outputs[0]).dims == out.dims &&
+           std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+             return v == kNoValue || !conv || FitsConvTail(r_.desc(v).dims, out.dims);
+           });
   }
 
   ChainBuilder Start(NodeId seed) const {

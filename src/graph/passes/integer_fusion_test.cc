@@ -351,5 +351,22 @@ TEST(IntegerFusion, QuantisedToOtherTypes) {
   }
 }
 
+// Scales along any axis: those along one dim of the image stay behind the convolution.
+TEST(IntegerFusion, ConvolutionsQuantisedAlongAnyAxis) {
+  const Dims out = {2, 24, 5, 7};
+  for (int axis = 0; axis < 4; ++axis) {
+    for (const bool activation : {false, true}) {
+      GraphMaker m;
+      const ValueId sums = m.Op("ConvInteger", {m.In("x", {2, 16, 5, 7}, DType::kU8),
+                                                m.Random({24, 16, 1, 1}, -128, 127, DType::kS8)});
+      ValueId y = m.Op("Cast", {sums}, {{"to", kFloat}});
+      if (activation) y = m.Op("Relu", {y});
+      m.Out(m.Op("QuantizeLinear", {y, m.Random({out[axis]}, 10, 40)}, {{"axis", int64_t{axis}}}));
+      const Outcome o = ExpectSameBits(m, {"Cast"}, StrFormat("axis %d", axis));
+      EXPECT_EQ(o.Count("QuantizeLinear"), axis > 1) << axis;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace opsnn::graph
