@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <thread>
 #include <vector>
 
 namespace opsnn::peers {
@@ -22,11 +21,15 @@ inline double Median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// Before each contestant's turn: the threads of the one before may spin for some milliseconds more, and at
-// real-time priority they would keep the next one's from their cores. Nobody runs two libraries at once.
+// Before each contestant's turn: the threads of the one before may spin for some milliseconds more and would
+// keep the next one's from their cores. Nobody runs two libraries at once. This thread stays busy meanwhile:
+// after it has slept, Linux is apt to wake a worker on this thread's own core, where two threads take as long
+// as one. Workers of OpenMP may still end there (OMP_PROC_BIND would bind this thread as well, which all
+// share).
 inline void PauseBetweenTurns(int threads) {
-  constexpr std::chrono::milliseconds kOutlastsSpinning{10};
-  if (threads > 1) std::this_thread::sleep_for(kOutlastsSpinning);
+  constexpr double kOutlastsSpinning = 10e-3;  // seconds
+  if (threads > 1)
+    for (const double start = Now(); Now() - start < kOutlastsSpinning;) continue;
 }
 
 // OpenMP's threads would spin through everybody's turns; it reads how long when it is loaded, so the program
