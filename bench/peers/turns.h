@@ -24,19 +24,20 @@ inline double Median(std::vector<double> v) {
 // Before each contestant's turn: the threads of the one before may spin for some milliseconds more and would
 // keep the next one's from their cores. Nobody runs two libraries at once. This thread stays busy meanwhile:
 // after it has slept, Linux is apt to wake a worker on this thread's own core, where two threads take as long
-// as one. Workers of OpenMP may still end there (OMP_PROC_BIND would bind this thread as well, which all
-// share).
+// as one.
 inline void PauseBetweenTurns(int threads) {
   constexpr double kOutlastsSpinning = 10e-3;  // seconds
   if (threads > 1)
     for (const double start = Now(); Now() - start < kOutlastsSpinning;) continue;
 }
 
-// OpenMP's threads would spin through everybody's turns; it reads how long when it is loaded, so the program
-// starts once more with the setting.
+// Threads of OpenMP and OpenBLAS would spin through everybody's turns (those of OpenBLAS for 2^26 cycles
+// after a call); both libraries read how long when they are loaded, so the program starts once more with the
+// settings.
 inline void StartWithQuietOpenMp(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT")) return;
   setenv("GOMP_SPINCOUNT", "20000", 0);
+  setenv("OPENBLAS_THREAD_TIMEOUT", "18", 0);  // 2^18 cycles
   execv("/proc/self/exe", argv);
 }
 
