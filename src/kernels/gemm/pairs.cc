@@ -1,5 +1,6 @@
 // Operands of bf16 as words of pairs: where they lie so already, and packing the others.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "kernels/gemm/bf16_internal.h"
@@ -8,6 +9,8 @@ namespace opsnn::gemm {
 
 Operand AsWords(const Operand& x, int64_t k, int64_t k_stride, int64_t other_stride, int64_t batch) {
   if (k_stride != 1 || k % 2 != 0 || other_stride % 2 != 0) return x;
+  if (reinterpret_cast<uintptr_t>(x.data) % sizeof(uint32_t) != 0)
+    return x;  // a view that begins between words
   if (batch > 1 && x.batch_stride % 2 != 0) return x;
   Operand words = x;
   words.dtype = DType::kF32;
