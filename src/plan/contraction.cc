@@ -29,6 +29,20 @@ double LongChainMicroseconds(const Contraction& c, double chain_us) {
   return stages > kUsualStages ? kLongChainShare * chain_us : 0;
 }
 
+// Products of bytes on the host run the common chain (scale, bias, residual, clip, quantise) on each tile in
+// registers: so many instructions for a vector of sums, the conversions included.
+constexpr double kTileChainInstructions = 16;
+
+bool InTiles(const Contraction& c) {
+  if (!c.p.is_host() || SizeOf(c.e.dtype) != 1 || c.e.full_operands > 1) return false;
+  const auto& stages = c.e.tail->stages;
+  return std::all_of(stages.begin(), stages.end(), [](const Stage& s) {
+    return s.op == StageOp::kConst || s.op == StageOp::kConvert || s.op == StageOp::kMul ||
+           s.op == StageOp::kAdd || s.op == StageOp::kRelu || s.op == StageOp::kClip ||
+           s.op == StageOp::kDiv || s.op == StageOp::kRound;
+  });
+}
+
 double ConversionMicroseconds(const Contraction& c, int64_t elements) {
   constexpr double kInstructions = 2;  // widen or narrow, and round
   return VectorMicroseconds(kInstructions, elements, c.e.dtype, c.p, c.cores);
@@ -153,7 +167,10 @@ void AddFusedTermsHost(const Contraction& c, const Tile& tile, CostSum& t) {
   const double l1d = c.p.clock_mhz() > 0 ? 2.0 * static_cast<double>(c.result_bytes) / c.cores /
                                                std::max(1.0, c.p.ub_rate()) / c.p.clock_mhz()
                                          : 0;
-  const double chain = std::max(l1d, VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores));
+  const bool in_tiles = c.e.tail && InTiles(c);
+  const double chain =
+      in_tiles ? VectorMicroseconds(kTileChainInstructions, c.elements, DType::kS32, c.p, c.cores)
+               : std::max(l1d, VectorMicroseconds(c.instructions, c.elements, c.e.dtype, c.p, c.cores));
   t.Add("chain", chain);
   // Loads of other operands and stores of the output spread over the product. While the chain works on a
   // block in L1d nothing else is under way.
@@ -163,9 +180,9 @@ void AddFusedTermsHost(const Contraction& c, const Tile& tile, CostSum& t) {
   // A convolution's block is whole pixels or rows of blocked channels, contiguous as they are.
   t.Add("short rows", c.e.kind == ContractionKind::kGemm ? ShortRowsMicroseconds(c) : 0);
   t.Add("tiles", c.e.kind == ContractionKind::kGemm ? TilesMicroseconds(c) : 0);
-  t.Add("program blocks", ProgramBlocksMicroseconds(c));
-  t.Add("conversion", ConversionMicroseconds(c, c.e.convert_elements + c.e.cast_elements));
-  t.Add("long chain", LongChainMicroseconds(c, chain));
+  t.Add("program blocks", in_tiles ? 0 : ProgramBlocksMicroseconds(c));
+  t.Add("conversion", ConversionMicroseconds(c, c.e.convert_elements + (in_tiles ? 0 : c.e.cast_elements)));
+  t.Add("long chain", in_tiles ? 0 : LongChainMicroseconds(c, chain));
   if (c.e.training) t.Add("kept for the backward pass", BackwardMicroseconds(c, cube));
 }
 

@@ -39,6 +39,7 @@ struct Job {
   uint8_t b_flip = 0;     // 0x80 where B has A's sign
   uint32_t b_shift = 0;   // what flipping adds to B
   bool one_term = false;  // the zero points make one term per row and one per column
+  bool finishes = false;  // what follows runs tile by tile
 };
 
 // Bytes (i, k) at data + i * i_stride + k * k_stride; what is packed of them is flipped.
@@ -201,7 +202,11 @@ const uint8_t* Panel(const Job& job, const Block& t, const Corrections& x, int64
     if (x.columns) std::copy_n(b->column_sums.data() + which * padded + col, kInt8Cols, sums);
     return PackedPanel(*b, t.batch, k0, groups, col);
   }
-  PackGroups(ColumnsOfB(p.b, job.b_flip, t.batch, col, k0), cols, depth, kInt8Cols, scratch);
+  if (p.pack_b) {
+    (*p.pack_b)(col, cols, k0, depth, job.b_flip, scratch);
+  } else {
+    PackGroups(ColumnsOfB(p.b, job.b_flip, t.batch, col, k0), cols, depth, kInt8Cols, scratch);
+  }
   if (x.columns) ColumnSums(job.tile, job.a_signed, scratch, groups, k0 > 0, sums);
   return scratch;
 }
@@ -232,6 +237,13 @@ void MakeColumnTerms(const Int8Params& p, const Corrections& x, int64_t j) {
   }
 }
 
+// What follows the product and is known to this module, on whole sums.
+void Finish(const Int8Params& p, const SumsBlock& at) {
+  if (p.requantise)
+    return RequantiseBlock(*p.requantise, at.c, at.ldc, at.batch, at.row, at.rows, at.col, at.cols);
+  RunInt8Chain(*p.chain, p.args, at);
+}
+
 // Row panel i against the panel of columns j, which the tile names already.
 void RunRows(const Job& job, const Block& t, const Corrections& x, const RowPanels& panels, const Slice& s,
              int64_t j, int64_t i, Int8Tile& tile) {
@@ -245,8 +257,11 @@ void RunRows(const Job& job, const Block& t, const Corrections& x, const RowPane
   const bool terms = s.last && job.one_term;
   tile.row_terms = terms && x.rows ? x.row_terms + row : nullptr;
   tile.col_terms = terms && x.columns ? x.column_sums + j : nullptr;
-  tile.c = t.c + row * t.ldc + j;
+  alignas(64) int32_t sums[kInt8Rows * kInt8Cols];
+  tile.c = t.c ? t.c + row * t.ldc + j : sums;
   job.tile(tile);
+  if (s.last && job.finishes)
+    Finish(p, {tile.c, tile.ldc, t.batch, t.row + row, tile.rows, t.col + j, tile.cols});
 }
 
 void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPanels& panels, const Slice& s,
@@ -272,12 +287,23 @@ void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPan
   if (s.last && !job.one_term) Correct(job, t, x);
 }
 
+// Where the sums of a block lie: nowhere where tiles finish them. False where there is no memory.
+bool PlaceSums(const Job& job, Block& t) {
+  const Int8Params& p = *job.p;
+  if (p.c) {
+    t.c = p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col, t.ldc = p.c_row_stride;
+    return true;
+  }
+  t.ldc = kInt8Cols;
+  if (job.finishes && p.k <= kMostDepth) return true;
+  t.ldc = t.cols;
+  t.c = reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kSpan, t.rows * t.cols));
+  return t.c != nullptr;
+}
+
 void RunBlock(const Job& job, Block t) {
   const Int8Params& p = *job.p;
-  t.c = p.c ? p.c + t.batch * p.c_batch_stride + t.row * p.c_row_stride + t.col
-            : reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kSpan, t.rows * t.cols));
-  t.ldc = p.c ? p.c_row_stride : t.cols;
-  if (!t.c) return;
+  if (!PlaceSums(job, t)) return;
   const RowPanels panels(t.rows, kInt8Rows);
   uint8_t* a = nullptr;
   const int64_t depth = SliceDepth(p.k), padded_depth = RoundUp(std::max<int64_t>(depth, 1), kInt8Group);
@@ -296,7 +322,8 @@ void RunBlock(const Job& job, Block t) {
     RunSlice(job, t, x, panels, s, b);
     s.k0 += s.depth;
   } while (s.k0 < p.k);
-  if (p.requantise) RequantiseBlock(*p.requantise, t.c, t.ldc, t.batch, t.row, t.rows, t.col, t.cols);
+  if (job.finishes) return;
+  if (p.requantise || p.chain) return Finish(p, {t.c, t.ldc, t.batch, t.row, t.rows, t.col, t.cols});
   if (p.program) RunProgramByRows(*p.program, p.args, {t.c, DType::kS32, t.ldc, 1}, t);
 }
 
@@ -382,6 +409,7 @@ void RunInt8(const Int8Params& p) {
   if (job.b_flip) job.b_shift = job.a_signed ? 128 : 0u - 128;
   const auto uniform = [](const ZeroPoints& z) { return !z.data || z.stride == 0; };
   job.one_term = uniform(p.a_zero) && uniform(p.b_zero);
+  job.finishes = job.one_term && (p.chain || p.requantise);
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1) * p.batch;
   const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();
   int64_t nm = CeilDiv(p.m, BlockRows(SliceDepth(p.k)));

@@ -13,7 +13,9 @@
 #include <span>
 #include <vector>
 
+#include "base/parallel.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/int8_chain.h"
 #include "kernels/gemm/requantise.h"
 
 namespace opsnn::gemm {
@@ -42,11 +44,15 @@ std::shared_ptr<const PackedInt8B> PackInt8B(const Operand& b, DType a_dtype, in
 std::shared_ptr<const PackedInt8B> PackNzInt8B(const NzOperand& b, DType a_dtype, int64_t k, int64_t n,
                                                int64_t batch);
 
+// Columns [col, col + cols) of rows [k0, k0 + depth) of B, flipped, as a panel (int8_internal.h).
+using PackPanelFn = void(int64_t col, int64_t cols, int64_t k0, int64_t depth, uint8_t flip, uint8_t* panel);
+
 struct Int8Params {
   int64_t m = 0, n = 0, k = 0, batch = 1;
   Operand a, b;  // s8 or u8
   const PackedInt8B* packed_b =
       nullptr;  // instead of b, whose dtype still counts; one of its batch or its only
+  const FunctionRef<PackPanelFn>* pack_b = nullptr;  // the same; for a batch of one
   ZeroPoints a_zero, b_zero;
   int32_t* c = nullptr;  // unit column stride; null: program or requantise store
   int64_t c_row_stride = 0, c_batch_stride = 0;
@@ -54,6 +60,7 @@ struct Int8Params {
   // inputs, then its outputs.
   const vector::CompiledProgram* program = nullptr;
   std::span<const vector::EpilogueArg> args;
+  const Int8Chain* chain = nullptr;        // what the program is (MatchInt8Chain); null: none
   const Requantise* requantise = nullptr;  // instead of c and the program
 };
 void RunInt8(const Int8Params& p);

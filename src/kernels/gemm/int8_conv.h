@@ -1,6 +1,6 @@
 // Convolutions of 8-bit integers as products, exact in s32: the weights are A, and B's column p holds the
-// window of output pixel p. Columns are written out of a padded copy of the image, a cache's worth at a time,
-// next to the product that reads them; a pointwise convolution reads the image itself.
+// window of output pixel p. Panels of columns are written out of a padded copy of the image (int8_windows.h)
+// by the tasks that multiply them; a pointwise convolution reads the image itself.
 #ifndef OPSNN_KERNELS_GEMM_INT8_CONV_H_
 #define OPSNN_KERNELS_GEMM_INT8_CONV_H_
 
@@ -33,9 +33,12 @@ struct Int8ConvParams {
   int64_t c_row_stride = 0, c_batch_stride = 0;
   const vector::CompiledProgram* program = nullptr;
   std::span<const vector::EpilogueArg> args;
+  const Int8Chain* chain = nullptr;
   const Requantise* requantise = nullptr;
 };
 void RunInt8Conv(const Int8ConvParams& p);
+// The same where each group has one channel: RunInt8Conv calls it.
+void RunInt8Depthwise(const Int8ConvParams& p);
 
 }  // namespace opsnn::gemm
 

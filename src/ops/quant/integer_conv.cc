@@ -128,6 +128,7 @@ class IntegerConvKernel : public op::Kernel {
   std::string variant() const override {
     return std::string(isa::HasVnni() ? "columns, int8 dot products" : "columns, int8 in 16 bits") +
            (requantises_ ? ", +requantise"
+            : chain_     ? ", +chain in tiles"
             : program_   ? ", +program"
                          : "");
   }
@@ -181,6 +182,8 @@ class IntegerConvKernel : public op::Kernel {
     OPSNN_RETURN_IF_ERROR(CheckEpilogueArgs("integer convolution", args_.size()));
     OPSNN_ASSIGN_OR_RETURN(program_, vector::Compile(c.tail->program));
     p_.program = program_.get();
+    chain_ = gemm::MatchInt8Chain(*program_, args_);
+    p_.chain = chain_.get();
     return OkStatus();
   }
 
@@ -211,6 +214,7 @@ class IntegerConvKernel : public op::Kernel {
   gemm::Int8ConvParams p_;  // without pointers
   gemm::Requantise requantise_;
   std::shared_ptr<const vector::CompiledProgram> program_;
+  std::shared_ptr<const gemm::Int8Chain> chain_;
   std::vector<vector::EpilogueArg> args_;
   std::vector<int> inputs_;
 };

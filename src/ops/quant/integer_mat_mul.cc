@@ -163,6 +163,7 @@ class IntegerMatMulKernel : public op::Kernel {
     return std::string(isa::HasVnni() ? "int8 dot products" : "int8 in 16 bits") +
            (packed_ ? ", packed" : "") +
            (requantises_ ? ", +requantise"
+            : chain_     ? ", +chain in tiles"
             : program_   ? ", +program"
                          : "");
   }
@@ -300,10 +301,16 @@ class IntegerMatMulKernel : public op::Kernel {
     }
     OPSNN_ASSIGN_OR_RETURN(program_, vector::Compile(program));
     p_.program = program_.get();
+    std::vector<vector::EpilogueArg> args;
+    for (const Element& x : elements_)
+      args.push_back({nullptr, x.dtype, x.lead.back(), 0, x.row_stride, x.col_stride});
+    chain_ = gemm::MatchInt8Chain(*program_, args);
+    p_.chain = chain_.get();
     return OkStatus();
   }
 
   std::shared_ptr<const vector::CompiledProgram> program_;  // null: the product is stored as it is
+  std::shared_ptr<const gemm::Int8Chain> chain_;            // what it is; null: none that is known
   std::vector<Element> elements_;                           // inputs of the program, then the result
   Source a_, b_;
   TensorView y_;  // without data

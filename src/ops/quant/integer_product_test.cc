@@ -247,7 +247,9 @@ TEST(QLinearMatMul, BatchesViewsAndInPlace) {
 TEST(ConvInteger, RandomShapes) {
   Rng rng;
   for (auto _ : testing::FuzzFor(250)) {
-    const int64_t group = rng.Int(1, 3), ci = rng.Int(1, 12), co = rng.Int(1, 5), n = rng.Int(1, 2);
+    const bool depthwise = rng.Chance(0.3);
+    const int64_t group = rng.Int(1, depthwise ? 9 : 3), ci = depthwise ? 1 : rng.Int(1, 12),
+                  co = rng.Int(1, depthwise ? 2 : 5), n = rng.Int(1, 2);
     // Depth, rows, columns; images have a depth of 1 that the operator is not told of.
     const int first = rng.Chance(0.3) ? 0 : 1;
     int64_t kernel[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, in[3] = {1, 1, 1},
@@ -255,10 +257,10 @@ TEST(ConvInteger, RandomShapes) {
     Ints strides, dilations, pads, ends;
     Dims x_dims{n, group * ci}, k_dims{group * co, ci};
     for (int i = first; i < 3; ++i) {
-      kernel[i] = rng.Int(1, 3), dilation[i] = rng.Int(1, 2), stride[i] = rng.Int(1, 2),
-      pad[i] = rng.Int(0, 2);
+      kernel[i] = rng.Int(1, rng.Chance(0.2) ? 5 : 3), dilation[i] = rng.Int(1, 2),
+      stride[i] = rng.Int(1, rng.Chance(0.2) ? 4 : 2), pad[i] = rng.Int(0, 2);
       const int64_t extent = (kernel[i] - 1) * dilation[i] + 1, end = rng.Int(0, 2);
-      in[i] = rng.Int(extent, first == 0 ? 6 : 9);
+      in[i] = rng.Int(extent, extent + (i == 2 && rng.Chance(0.3) ? 40 : 6));
       out[i] = (in[i] + pad[i] + end - extent) / stride[i] + 1;
       strides.push_back(stride[i]), dilations.push_back(dilation[i]), pads.push_back(pad[i]),
           ends.push_back(end);

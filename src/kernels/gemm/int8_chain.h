@@ -1,0 +1,51 @@
+// The chain that usually follows a product of bytes, run on its sums tile by tile while they are in L1:
+//   x = f32(sum) * scale + bias (+ residual);  x = clip(x);  y = x, or saturate(round(x / step) + zero)
+// Programs that are this are recognised when a call is planned; results have the interpreter's bits.
+#ifndef OPSNN_KERNELS_GEMM_INT8_CHAIN_H_
+#define OPSNN_KERNELS_GEMM_INT8_CHAIN_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "vector/run.h"
+
+namespace opsnn::gemm {
+
+// Rounding x / step to integers without dividing: round(fma(x, high, x * low)), where that was found equal.
+struct Quotient {
+  float high = 0, low = 0;
+  bool exact = false;
+};
+// For quotients that matter from `lo` to `hi`.
+Quotient FindQuotient(float step, float lo, float hi);
+
+struct Int8Chain {
+  // args[arg] of the call, or a constant where arg is negative.
+  struct Value {
+    int arg = -1;
+    float constant = 0;
+  };
+  Value scale{-1, 1.0f}, bias{-1, -0.0f}, step, zero;
+  int residual = -1;       // an operand as large as the result; negative: none
+  float clip_lo, clip_hi;  // infinite: none
+  bool quantises = false;
+  float least = 0, most = 0;  // of the integers that are stored
+  Quotient quotient;          // of a constant step
+  int output = 0;             // of args
+};
+
+// Null where the program is none, or for such operands.
+std::shared_ptr<const Int8Chain> MatchInt8Chain(const vector::CompiledProgram& program,
+                                                std::span<const vector::EpilogueArg> args);
+
+// A block of sums at `c` whose element (0, 0) is (row, col) of matrix `batch`.
+struct SumsBlock {
+  const int32_t* c = nullptr;
+  int64_t ldc = 0, batch = 0, row = 0, rows = 0, col = 0, cols = 0;
+};
+void RunInt8Chain(const Int8Chain& chain, std::span<const vector::EpilogueArg> args, const SumsBlock& at);
+
+}  // namespace opsnn::gemm
+
+#endif  // OPSNN_KERNELS_GEMM_INT8_CHAIN_H_
