@@ -4,16 +4,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
 
+#include "base/cpu_count.h"
 #include "base/parallel.h"
 #include "device/catalogue.h"
 #include "device/host.h"
 #include "device/profile.h"
+#include "isa/caches.h"
 #include "isa/cpuid.h"
 #include "isa/tier.h"
 
@@ -224,13 +228,42 @@ TEST(Host, ProfileIsMeasuredOnceAndPlausible) {
   setenv("XDG_CACHE_HOME", dir.path().c_str(), 1);
   const auto begin = std::chrono::steady_clock::now();
   const HostRates r = Recalibrate();
-  EXPECT_EQ(access(RateCachePath().c_str(), R_OK), 0);
+  EXPECT_EQ(access(RateCachePath().c_str(), R_OK) == 0, r.together);  // else somebody else has the cores
   const double ms = 1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   printf(
       "  calibration took %.1f ms: L1d %.0f L2 %.0f L3 %.0f DRAM %.1f copy %.1f all %.1f GB/s, %.0f "
       "GFLOP/s\n",
       ms, r.l1d_gbps, r.l2_gbps, r.l3_gbps, r.dram_read_gbps, r.dram_copy_gbps, r.dram_total_gbps,
       r.fma_gflops);
+}
+
+// While another thread's job has the pool, nothing that several threads do can be measured: no such rate is
+// kept, and the profile assumes one.
+TEST(Host, RatesOfAHeldPoolAreNotKept) {
+  if (AllowedCpus() < 2) return;  // nothing to share
+  SetNumThreads(2);
+  TempDir dir;
+  setenv("XDG_CACHE_HOME", dir.path().c_str(), 1);
+  std::atomic<bool> holds{false}, done{false};
+  std::thread holder([&] {
+    ParallelFor(2, [&](int64_t, int) {
+      holds = true;
+      while (!done) std::this_thread::yield();
+    });
+  });
+  while (!holds) std::this_thread::yield();
+  const HostRates r = Recalibrate();
+  done = true;
+  holder.join();
+  SetNumThreads(0);
+  EXPECT_GT(r.dram_read_gbps, 0);
+  EXPECT_NE(access(RateCachePath().c_str(), R_OK), 0);
+  const DeviceProfile p = BuildHostProfile(isa::HostCaches(), 2, r);
+  EXPECT_FALSE(p.assumed(Field::k_hbm_rate));
+  EXPECT_FALSE(r.together);
+  EXPECT_TRUE(p.assumed(Field::k_hbm_total_rate));
+  EXPECT_TRUE(p.assumed(Field::k_sync_us));
+  EXPECT_GE(p.hbm_total_rate(), p.hbm_rate());
 }
 
 TEST(Host, EachTierHasItsProfile) {

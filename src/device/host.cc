@@ -68,10 +68,12 @@ void SetRates(DeviceProfile& p, const HostRates& r, int cores) {
   set(Field::k_l2_write_rate, r.l3_gbps / ghz / 2, kNominalL3 / 2);
   set(Field::k_ub_to_l2_rate, r.l3_gbps / ghz / 2, kNominalL3 / 2);
   set(Field::k_hbm_rate, r.dram_read_gbps / ghz, kNominalMemory);
-  set(Field::k_hbm_total_rate, r.dram_total_gbps / ghz, kNominalMemory * cores);
-  set(Field::k_sync_us, r.sync_us, cores > 1 ? 2 : 0);
+  const bool together = memory && r.together;
+  const double one_core = memory ? r.dram_read_gbps / ghz : kNominalMemory;
+  set_if(together, Field::k_hbm_total_rate, r.dram_total_gbps / ghz, one_core * cores);
+  set_if(together, Field::k_sync_us, r.sync_us, cores > 1 ? 2 : 0);
   // Between cores, line by line: there is no hand-over from cube to vector unit.
-  set(Field::k_handover_cycles, r.cross_line_ns * ghz, 0);
+  set_if(together, Field::k_handover_cycles, r.cross_line_ns * ghz, 0);
   p.Set(Field::k_vector_bytes, width.vector_bytes, "width of the tier: one arithmetic instruction per cycle");
   const double f32 = p.mac_f32();
   p.Set(Field::k_mac_f16, f32, "halves are computed in f32");
@@ -208,7 +210,8 @@ const DeviceProfile* Publish(std::atomic<const DeviceProfile*>& slot, DeviceProf
   return all.back().get();
 }
 
-// On a thread of its own: the caller may have fewer at the moment (ScopedThreadLimit) or be one of many.
+// On a thread of its own: the caller may have fewer at the moment (ScopedThreadLimit) or be one of many. If
+// the caller is within a job of the pool, that has no threads to spare, and the rates say so.
 HostRates MeasureAll(const isa::Caches& caches) {
   HostRates rates;
   const auto measure = [&] { rates = MeasureHost(caches.l1d, caches.l2, caches.l3, MeasuredCores()); };
@@ -222,7 +225,7 @@ HostRates MeasureAll(const isa::Caches& caches) {
 
 HostRates Measure(const isa::Caches& caches) {
   const HostRates rates = MeasureAll(caches);
-  WriteRates(RateCachePath(), rates);
+  if (rates.together) WriteRates(RateCachePath(), rates);  // else the next process tries again
   return rates;
 }
 

@@ -18,9 +18,11 @@ struct HostRates {
   double sync_us = 0;          // an empty ParallelFor over all cores while they are awake
   double cross_line_ns = 0;    // writing a line that another core has read since, over one that none has
   double shared_mib = 0;       // of the shared cache, what one core can count on beside its neighbours
+  // Rates of several cores are 0 where somebody else had the pool of threads all the time.
+  bool together = true;
 };
 
-// Buffer sizes are chosen inside the caches given.
+// Buffer sizes are chosen inside the caches given. Waits some 50 ms for the pool of threads.
 HostRates MeasureHost(int64_t l1d_bytes, int64_t l2_bytes, int64_t l3_bytes, int cores);
 // clock_ghz and fma_gflops alone, in some 0.1 ms: what nobody should have to guess, as cores with the same
 // instructions differ by a factor of two.

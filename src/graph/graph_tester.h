@@ -17,7 +17,8 @@ namespace opsnn::graph {
 
 class GraphMaker {
  public:
-  GraphMaker() { graph_.name = "test"; }
+  // The seed and how many makers the test has had: each has numbers of its own, the same in every run.
+  GraphMaker() : rng_(testing::TestSeed() + Turn()) { graph_.name = "test"; }
 
   ValueId In(const std::string& name, const Dims& dims, DType dtype = DType::kF32) {
     Value v;
@@ -82,6 +83,14 @@ class GraphMaker {
   }
 
  private:
+  static uint64_t Turn() {
+    static const void* test = nullptr;
+    static uint64_t turn = 0;
+    if (const void* now = ::testing::UnitTest::GetInstance()->current_test_info(); now != test)
+      test = now, turn = 0;
+    return turn++;
+  }
+
   Graph graph_;
   testing::Rng rng_;
   Feeds feeds_;

@@ -66,6 +66,7 @@ PlanTemplate::PlanTemplate(const Graph& before, std::shared_ptr<const PlanTempla
     others_ = std::move(others);
   }
   for (const Node& n : before.nodes) before_.push_back({n.op, n.attrs, n.inputs, n.outputs});
+  inputs_ = before.inputs, results_ = before.outputs;
   std::map<std::pair<int, int64_t>, int> known;
   for (const Value& v : before.values) {
     dims_.push_back(v.desc.dims);
@@ -108,7 +109,9 @@ const PlanTemplate* PlanTemplate::Find(const Graph& g, const PassContext& c) con
 }
 
 bool PlanTemplate::SameNodes(const Graph& g) const {
-  if (g.nodes.size() != before_.size() || g.values.size() != dims_.size()) return false;
+  if (g.nodes.size() != before_.size() || g.values.size() != dims_.size() || g.inputs != inputs_ ||
+      g.outputs != results_)
+    return false;
   for (size_t i = 0; i < before_.size(); ++i) {
     const Node& n = g.nodes[i];
     const NodeKey& was = before_[i];

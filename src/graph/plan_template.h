@@ -76,8 +76,9 @@ class PlanTemplate {
   std::shared_ptr<const PlanTemplate> others_;
   int count_ = 1;  // with the others
   std::vector<NodeKey> before_;
-  std::vector<Dims> dims_;    // by value
-  std::vector<int> classes_;  // of all dims of all values one behind the other: which size it is
+  std::vector<ValueId> inputs_, results_;  // of the graph before
+  std::vector<Dims> dims_;                 // by value
+  std::vector<int> classes_;               // of all dims of all values one behind the other: which size it is
   std::vector<std::pair<int, int64_t>> sizes_;  // by class: the place among the dims, the size
   std::vector<ConstTensor> constants_;          // by value
   std::vector<Node> nodes_;                     // behind the passes

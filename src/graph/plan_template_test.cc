@@ -112,6 +112,23 @@ TEST(PlanTemplate, OtherModelsAreNotServed) {
   EXPECT_TRUE(PlanTemplate::Serves(images.graph()));
 }
 
+// The same nodes with another result asked for are another graph.
+TEST(PlanTemplate, ResultsAreCompared) {
+  GraphMaker m;
+  const ValueId x = m.In("x", {1, 3, 8, 8});
+  const ValueId y = m.Op("Relu", {Conv(m, x, 3, 16, 3)}), z = m.Op("Neg", {y});
+  m.Out(y), m.Out(z);
+  const Graph& g = m.graph();
+  PlanTemplate t(g);
+  ASSERT_TRUE(t.Finish(g, Questions(), {}));
+  EXPECT_TRUE(t.Fits(g, PassContext()));
+  Graph other = g;
+  other.outputs = {z, y};
+  EXPECT_FALSE(t.Fits(other, PassContext()));
+  other.outputs = {z};
+  EXPECT_FALSE(t.Fits(other, PassContext()));
+}
+
 // A question that has another answer, and one that nobody kept.
 TEST(PlanTemplate, Questions) {
   const Graph g;

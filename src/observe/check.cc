@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 
-#include "graph/passes/passes.h"
 #include "observe/compare.h"
 
 namespace opsnn::observe {
@@ -78,7 +77,7 @@ NodeCheck CheckValue(const HostTensor& got, const Bounded& want, bool own_only) 
 std::vector<NodeCheck> CheckStep(const graph::Node& node, const std::vector<std::string>& values,
                                  const Form& form, const graph::Graph& imported, Recomputer& recomputer) {
   if (node.origins.empty()) return {};
-  const Status s = recomputer.Evaluate(node.origins, WinogradTile(node), values);
+  const Status s = recomputer.Evaluate(node.origins, WinogradTile(node), form.OfModel(values));
   return CheckEvaluated(node, values, form, imported, recomputer, s, false);
 }
 
@@ -87,12 +86,10 @@ std::vector<NodeCheck> CheckEvaluated(const graph::Node& node, const std::vector
                                       const Recomputer& recomputer, const Status& s, bool own_only) {
   std::vector<NodeCheck> checks;
   for (const std::string& value : values) {
-    const Bounded* want = s.ok() ? recomputer.Local(value) : nullptr;
+    const Bounded* want = s.ok() ? recomputer.Local(form.OfModel(value)) : nullptr;
     NodeCheck check;
     if (want) {
       check = CheckValue(*form.captured.at(value), *want, own_only);
-    } else if (s.ok() && value.ends_with(graph::kPlaced)) {
-      continue;
     } else {
       check.checked = false;
       check.note = s.ok() ? "no reference for value \"" + value + "\"" : s.message();

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "ops/conv/conv_op.h"
+#include "op/advice.h"
 
 namespace opsnn::observe {
 namespace {
@@ -312,7 +312,7 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
     const bool sums = o == 0 && call.abs_sum.size() == r.error.size();
     double growth = 2 * std::sqrt(static_cast<double>(call.reduction_length)) + 4;
     if (o == 0 && c.winograd != 0) {
-      growth = ops::WinogradGrowth(c.winograd, c.inputs[0]->value.dims[1]);
+      growth = op::AdviceOf(*op::FindOperator(c.op)).winograd_growth(c.winograd, c.inputs[0]->value.dims[1]);
       OPSNN_RETURN_IF_ERROR(TileMagnitudes(c, &call.abs_sum));
     }
     const double flushed = sums ? Flushed(c, call.reduction_length) : 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/infer.h"
+#include "graph/ir/reordered.h"
 
 namespace opsnn::observe {
 
@@ -39,7 +40,34 @@ Result<int> InferFed(Graph& g, const graph::Feeds& feeds) {
   return graph::InferGraph(g, options);
 }
 
+// What was captured in another order than the model's, back to that. The model's own value may have been
+// captured as well; each is checked where it was made.
+Status BackToModel(const graph::Prepared& p, Form* form) {
+  for (const graph::Value& v : p.graph().values) {
+    const auto captured = v.reordered ? form->captured.find(v.name) : form->captured.end();
+    if (captured == form->captured.end()) continue;
+    const HostTensor& t = *captured->second;
+    ConstTensor back = graph::PermutedTensor(t, t.dims(), graph::Inverse(v.reordered->perm));
+    if (!back)
+      return Errorf(Code::kRuntime, "no memory for value \"%s\" in the model's order", v.name.c_str());
+    captured->second = back;
+    form->captured.emplace(v.reordered->of, std::move(back));
+    form->of_model[v.name] = v.reordered->of;
+  }
+  return OkStatus();
+}
+
 }  // namespace
+
+const std::string& Form::OfModel(const std::string& value) const {
+  const auto it = of_model.find(value);
+  return it == of_model.end() ? value : it->second;
+}
+
+std::vector<std::string> Form::OfModel(std::vector<std::string> values) const {
+  for (std::string& v : values) v = OfModel(v);
+  return values;
+}
 
 Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds) {
   Form form;
@@ -53,6 +81,7 @@ Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds) {
   form.prepared = std::move(result.later);
   form.prepared.push_back(result.prepared);
   form.outputs = std::move(result.outputs);
+  for (const auto& p : form.prepared) OPSNN_RETURN_IF_ERROR(BackToModel(*p, &form));
   for (const auto& [name, t] : feeds) form.captured[name] = t;
   return form;
 }

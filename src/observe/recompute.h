@@ -24,6 +24,11 @@ struct Form {
   Captured captured;  // feeds too
   std::vector<std::pair<const graph::Node*, std::vector<std::string>>> steps;
   std::vector<ConstTensor> outputs;
+  // Values that hold those of the model in another order, by name: the model's name. They are captured in the
+  // model's order.
+  std::map<std::string, std::string> of_model;
+  const std::string& OfModel(const std::string& value) const;
+  std::vector<std::string> OfModel(std::vector<std::string> values) const;
   std::vector<std::shared_ptr<const graph::Prepared>> prepared;  // hold the nodes
 };
 Result<Form> RunForm(graph::Session& session, const graph::Feeds& feeds);

@@ -75,7 +75,8 @@ class Verifier {
     for (const auto& [node, values] : plain_.steps) {
       Tick();
       if (node->origins.empty()) continue;
-      const Status s = Rewrites() ? drift.Evaluate(node->origins, WinogradTile(*node), values) : OkStatus();
+      const Status s = Rewrites() ? drift.Evaluate(node->origins, WinogradTile(*node), plain_.OfModel(values))
+                                  : OkStatus();
       // One evaluation serves both checks where the differences are the only errors that operands carry.
       if (Rewrites() && !drift.read_folded()) {
         Add(CheckEvaluated(*node, values, plain_, imported, drift, s, true), "", node->origins);

@@ -131,11 +131,9 @@ TEST(Verify, FormsMayDifferWhereASumCancels) {
   }
 }
 
-// Images whose transposes a conversion took over are checked in the order of the model.
-// Nodes that run in the order of their neighbours: every value that the model names is checked.
-TEST(Verify, TransposesPlacedElsewhere) {
+// Nodes that run in the order of their neighbours.
+void MakePlaced(GraphMaker& m) {
   using Ints = std::vector<int64_t>;
-  GraphMaker m;
   const auto conv = [&](ValueId x, int64_t in, int64_t out) {
     const ValueId first = m.Op("Transpose", {x}, {{"perm", Ints{0, 3, 1, 2}}});
     const ValueId y = m.Op("Conv", {first, m.Random({out, in, 3, 3})}, {{"pads", Ints(4, 1)}});
@@ -146,6 +144,12 @@ TEST(Verify, TransposesPlacedElsewhere) {
            {{"axis", int64_t{-1}}});
   y = m.Op("Pad", {y, m.Ints({0, 1, 0, 0, 0, 1, 2, 0})});
   m.Out(m.Op("Sigmoid", {m.Op("Neg", {conv(y, 40, 8)})}));
+}
+
+// Every value that the model names is checked, and those in another order against it.
+TEST(Verify, TransposesPlacedElsewhere) {
+  GraphMaker m;
+  MakePlaced(m);
   for (const NumericsPolicy policy : {NumericsPolicy::kExact, NumericsPolicy::kExcess}) {
     const VerifyReport r = Check(m.graph(), m.RandomFeeds(), policy, FusionMode::kForce);
     EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
@@ -153,6 +157,7 @@ TEST(Verify, TransposesPlacedElsewhere) {
   }
 }
 
+// Images whose transposes a conversion took over are checked in the order of the model.
 TEST(Verify, ImagesInOtherOrders) {
   const auto transpose = [](GraphMaker& m, ValueId x, const std::vector<int64_t>& perm) {
     return m.Op("Transpose", {x}, {{"perm", perm}});
@@ -305,6 +310,27 @@ TEST(Verify, HalvesInChains) {
       const VerifyReport r = Check(m.graph(), feeds, policy, FusionMode::kForce);
       EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
     }
+  }
+}
+
+// A node whose result the model knows in another order answers for it itself.
+TEST_F(VerifyFault, NodeInAnotherOrder) {
+  for (const char* op : {"Relu", "Add"}) {
+    GraphMaker m;
+    MakePlaced(m);
+    bool placed = false;
+    graph::SetPassFaultForTest("transpose_placement", [&](Graph& g) {
+      Node* n = Find(g, op);
+      placed = n && g.values[n->outputs[0]].reordered;
+      if (!placed) return;
+      n->op = op::FindOperator(std::string(op) == "Relu" ? "Abs" : "Sub");
+    });
+    const VerifyReport r = Check(m.graph(), m.RandomFeeds(), NumericsPolicy::kExcess, FusionMode::kForce);
+    ASSERT_TRUE(placed) << op;
+    EXPECT_FALSE(r.ok) << op;
+    EXPECT_EQ(r.guilty_pass, "transpose_placement") << op;
+    for (const NodeCheck& c : r.checks)
+      if (!c.ok) EXPECT_NE(c.op.find(op), std::string::npos) << c.node << " " << c.op;
   }
 }
 

@@ -33,9 +33,15 @@ struct VariantDecl {
   const char* example;
 };
 
+struct Advice;  // op/advice.h
+
 struct Traits {
   Mixes mixes = Mixes::kAll;
   std::span<const VariantDecl> variants;  // empty: there is no choice
+  // Arithmetic steps: of each element of input 0, or of each element of the result and place of its window
+  // (attribute kernel_shape). 0: they follow from the program, or nothing says.
+  double steps = 0, window_steps = 0;
+  void (*advise)(Advice&) = nullptr;
 };
 std::span<const Traits> TraitsTable();  // the generated table, in the order of OperatorTable()
 const Traits& TraitsOf(const OpDef& def);

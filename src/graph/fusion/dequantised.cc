@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "device/host.h"
-#include "ops/data/onnx_dtype.h"
-#include "ops/quant/quant_op.h"
+#include "op/advice.h"
 
 namespace opsnn::graph {
 namespace {
@@ -22,9 +21,13 @@ DType TypeOf(const Rewriter& r, const Graph& g, const Dequantised& d) {
   if (d.zero != kNoValue && r.Producer(d.zero) < 0) return r.desc(d.zero).dtype;
   const bool plain = maker >= 0 && r.Is(maker, Known().QuantizeLinear);
   if (!plain || r.desc(d.q).dtype != DType::kF32) return r.desc(d.q).dtype;
-  const Result<DType> asked =
-      ops::DTypeAttr("QuantizeLinear", g.nodes[maker].attrs.get(), "output_dtype", DType::kU8);
-  return asked.ok() ? *asked : DType::kF32;
+  const Node& node = g.nodes[maker];
+  std::vector<const op::TensorDesc*> inputs;
+  for (ValueId v : node.inputs) inputs.push_back(v == kNoValue ? nullptr : &r.desc(v));
+  op::InferContext c;
+  c.inputs = inputs;
+  c.attrs = &node.attrs.get();
+  return op::Infer(*node.op, c).ok() ? c.outputs[0].dtype : DType::kF32;
 }
 
 Dequantised AsDequantised(const Rewriter& r, const Graph& g, ValueId v) {
@@ -39,6 +42,8 @@ Dequantised AsDequantised(const Rewriter& r, const Graph& g, ValueId v) {
   return d;
 }
 
+int ScalingAxis(const Node& n, int rank) { return op::AdviceOf(*n.op).scaling_axis(n.attrs, rank); }
+
 // The values of a constant, or none.
 std::vector<double> ValuesOf(const Rewriter& r, ValueId v) {
   if (v == kNoValue) return {0.0};
@@ -46,11 +51,11 @@ std::vector<double> ValuesOf(const Rewriter& r, ValueId v) {
   return c ? ToDoubles(*c) : std::vector<double>();
 }
 
-// The largest distance from a zero point.
+// The largest distance of a byte from a zero point.
 double Farthest(const Dequantised& d, const std::vector<double>& zeros) {
-  const ops::IntRange range = ops::RangeOf(d.dtype);
+  const double low = d.dtype == DType::kS8 ? -128 : 0, high = low + 255;
   double most = 0;
-  for (double z : zeros) most = std::max({most, range.hi - z, z - range.lo});
+  for (double z : zeros) most = std::max({most, high - z, z - low});
   return most;
 }
 
@@ -87,8 +92,24 @@ struct Found {
     if (!w || w->dims().rank() != 2) return "the second operand is no constant matrix";
     const bool transposed = gemm && node.attrs.Int("transB", 0);
     const char* why = CheckScales(transposed ? 0 : 1, w->dims(), w->dims()[transposed ? 1 : 0]);
+    if (!why && gemm && node.inputs.size() > 2 && node.inputs[2] != kNoValue)
+      why = CheckAddend(w->dims()[transposed ? 0 : 1]);
     if (!why && transposed && !(p.transposed_b = Transposed(*w))) why = "there is no memory for it";
     return why;
+  }
+
+  // A row of the columns, whose fit does not depend on A: an Add would also take one that widens the result.
+  const char* CheckAddend(int64_t columns) {
+    const ValueId v = node.inputs[2];
+    const NodeId maker = r.Producer(v, Known().DequantizeLinear);
+    const op::TensorDesc& d = r.desc(maker < 0 ? v : g.nodes[maker].inputs[0]);
+    const auto values = Bias(v);
+    const auto count = static_cast<int64_t>(values.size());
+    const bool row = d.dims.rank() <= 1 || (d.dims.rank() == 2 && d.dims[0] == 1);
+    if (count == 0 || (maker < 0 && d.dtype != DType::kF32)) return "the bias is no constant";
+    if (!row || (count != 1 && count != columns)) return "the bias is no row of the columns";
+    p.bias = HostTensor::From<float>(count == 1 ? Dims{} : Dims{count}, values);
+    return p.bias ? nullptr : "there is no memory for it";
   }
 
   // Few products of a group load more than they multiply, which vectors of floats do as fast.
@@ -147,7 +168,7 @@ struct Found {
       return "a scale is no f32";
     if (sa.size() != 1 || za.size() != 1) return "the scale of the first operand varies along the sums";
     const bool varies = sb.size() > 1 || zb.size() > 1;
-    if (varies && ops::QuantAxis(&g.nodes[p.b.node].attrs.get(), rank) != axis)
+    if (varies && ScalingAxis(g.nodes[p.b.node], rank) != axis)
       return "the scale of the weights varies along the sums";
     // What is no such list is refused by DequantizeLinear itself.
     const auto columns = static_cast<size_t>(weights[axis]);
@@ -202,7 +223,7 @@ std::optional<op::BoundProgram> DequantisingProgram(const Graph& g, const Node& 
     const Dims& d = g.values[n.inputs[i]].desc.dims;
     if (!IsKnown(d) || NumElements(d) != 1 || d.rank() > y.dims.rank()) return std::nullopt;
   }
-  bound.program = ops::DequantizeProgram(x.dtype, has_zero);
+  bound.program = op::AdviceOf(*n.op).scaling(x.dtype, y.dtype, has_zero);
   return bound;
 }
 

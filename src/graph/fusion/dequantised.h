@@ -21,7 +21,7 @@ struct QuantisedProduct {
   Dequantised a, b;
   ConstTensor transposed_b;  // k x n, where b holds n x k; null: b as it is
   ConstTensor scale;         // of a times that of b, f32: one value, or one per column or output channel
-  ConstTensor bias;          // of a Conv, as it is added to its result; null: none
+  ConstTensor bias;          // of a Conv or Gemm, as it is added to its result; null: none
 };
 
 // MatMul, Gemm or Conv of one or two dequantised operands; nullopt for other nodes.

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/ir/known_ops.h"
-#include "ops/quant/quant_op.h"
+#include "op/advice.h"
 
 namespace opsnn::graph {
 namespace {
@@ -24,7 +24,7 @@ op::BoundProgram Bind(const Graph& g, const Node& n) {
     return bound;
   }
   const bool has_zero = n.inputs.size() > 2 && n.inputs[2] != kNoValue;
-  bound.program = ops::QuantizeProgram(x, g.values[n.outputs[0]].desc.dtype, has_zero);
+  bound.program = op::AdviceOf(*n.op).scaling(x, g.values[n.outputs[0]].desc.dtype, has_zero);
   bound.operands = has_zero ? std::vector<int>{0, 1, 2} : std::vector<int>{0, 1};
   return bound;
 }
@@ -60,8 +60,10 @@ const StoringNodes::Storing* StoringNodes::Find(NodeId n) const {
 ValueId StoringNodes::Broadcast(const Node& n, ValueId v) {
   if (v == kNoValue) return v;
   const Value& given = r_.value(v);
-  const int rank = r_.desc(n.outputs[0]).dims.rank(), axis = ops::QuantAxis(&n.attrs.get(), rank);
-  if (NumElements(given.desc.dims) == 1 || axis == rank - 1) return v;
+  if (NumElements(given.desc.dims) == 1) return v;
+  const int rank = r_.desc(n.outputs[0]).dims.rank();
+  const int axis = op::AdviceOf(*n.op).scaling_axis(n.attrs, rank);
+  if (axis == rank - 1) return v;
   Dims dims = Dims::Filled(rank - axis, 1);
   dims[0] = given.desc.dims[0];
   const std::string name = given.name + ".rows";

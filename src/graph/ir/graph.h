@@ -22,6 +22,12 @@ using ValueId = int32_t;
 using NodeId = int32_t;
 inline constexpr ValueId kNoValue = -1;  // an absent optional input or output
 
+// A value that a pass made: the elements of one of the model's, its dims in another order.
+struct Reordered {
+  std::string of;             // the model's name
+  std::vector<int64_t> perm;  // dim i is dim perm[i] of the model's value
+};
+
 struct Value {
   std::string name;
   op::TensorDesc desc;                 // constant set for initialisers and folded values
@@ -29,6 +35,7 @@ struct Value {
   NodeId producer = -1;                // -1: graph input or constant
   ConstTensor stored;  // a constant's bytes in desc.layout, where they differ from desc.constant
   int64_t offset = 0;  // elements from the start of the value that it is part of; see Aliasing
+  std::shared_ptr<const Reordered> reordered;  // null: none
 
   bool IsConstant() const { return producer < 0 && (desc.constant != nullptr || stored != nullptr); }
 };

@@ -108,7 +108,6 @@ class Chainer {
   void Apply(NodeId p, NodeId n, const Between& between, int64_t block) {
     const Node first = g_.nodes[p], second = g_.nodes[n];
     Node made;
-    made.name = second.name;
     made.op = Known().FeedForward;
     made.attrs.Set("activation", between.activation);
     made.attrs.Set("rows", block);
@@ -117,12 +116,7 @@ class Chainer {
     made.num_op_inputs = static_cast<int>(made.inputs.size());
     made.inputs.insert(made.inputs.end(), second.inputs.begin() + 2, second.inputs.end());
     made.tail = second.tail;
-    made.outputs = second.outputs;
-    made.origins = first.origins;
-    made.origins.insert(made.origins.end(), second.origins.begin(), second.origins.end());
-    r_.Kill(n);
-    r_.Kill(p);
-    r_.AddNode(std::move(made));
+    r_.ReplaceBoth(p, n, std::move(made));
   }
 
   Rewriter r_;

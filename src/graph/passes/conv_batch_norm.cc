@@ -5,7 +5,7 @@
 #include "graph/fusion/region.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "ops/conv/conv_op.h"
+#include "op/advice.h"
 
 namespace opsnn::graph {
 namespace {
@@ -55,7 +55,7 @@ bool RunsByWinograd(const Graph& g, const PassContext& c, const Node& conv) {
   const op::TensorDesc& w = g.values[conv.inputs[1]].desc;
   if (c.fusion == FusionMode::kForce || !w.constant || !w.IsContiguous()) return false;
   const int64_t taps = w.dims.rank() == 4 && w.dims[2] == w.dims[3] ? w.dims[2] : 0;
-  return taps == 3 && ops::WinogradTile(g.values[conv.inputs[0]].desc, w, conv.attrs) != 0;
+  return taps == 3 && op::AdviceOf(*conv.op).winograd_tile(g.values[conv.inputs[0]].desc, w, conv.attrs) != 0;
 }
 
 }  // namespace

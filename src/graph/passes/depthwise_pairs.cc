@@ -7,13 +7,14 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/plan_template.h"
-#include "ops/conv/conv_pair.h"
-#include "plan/cost.h"
+#include "op/advice.h"
 
 namespace opsnn::graph {
 namespace {
 
 constexpr const char* kChain = "depthwise+pointwise";
+
+const op::Advice& Asked() { return op::AdviceOf(*Known().DepthwisePointwise); }
 
 // What the judge is asked about two convolutions: by values, whatever their sizes.
 struct PairQuestion {
@@ -22,19 +23,9 @@ struct PairQuestion {
 
   // False where the two are no pair; `why` where they nearly are.
   bool Describe(const Graph& g, const PassContext& c, plan::PairEdge* e, const char** why) const {
-    const int cores = plan::ActiveCores(*c.profile, 0);
-    const plan::PairRoom room = plan::RoomOfPair(*c.profile, cores);
-    const auto s = ops::MatchPair(g.values[x].desc, g.values[first_weights].desc, first,
-                                  g.values[second_weights].desc, second, room, why);
-    if (!s) return false;
-    const conv::ConvShape& a = s->first;
-    e->images = a.n, e->rows = a.oh, e->columns = a.ow;
-    e->channels = a.oc, e->taps = a.taps(), e->out_channels = s->second.oc;
-    e->input_bytes = a.n * a.c * a.plane() * static_cast<int64_t>(sizeof(float));
-    e->strip_rows = ops::PairRows(*s, cores, room);
-    e->overlap_bytes =
-        std::max<int64_t>(0, (a.kh - 1) * a.dh + 1 - a.sh) * a.w * a.c * static_cast<int64_t>(sizeof(float));
-    return true;
+    return Asked().pair(
+        {g.values[x].desc, g.values[first_weights].desc, g.values[second_weights].desc, first, second},
+        *c.profile, e, why);
   }
 
   Answer Ask(const Graph& g, const PassContext& c) const {
@@ -75,14 +66,14 @@ class Pairer {
     plan::PairEdge e;
     const char* why = nullptr;
     const bool shapes = pair.Describe(g_, c_, &e, &why);
-    const std::optional<ops::PairActivation> act =
-        first.tail ? ops::PairActivation::FromTail(first.tail->program) : ops::PairActivation{};
+    std::optional<op::Attrs> attrs =
+        Asked().pair_attrs(first.attrs, first.tail ? &first.tail->program : nullptr);
     // The second's chain may read what lies between, too.
     const bool alone = std::count(second.inputs.begin(), second.inputs.end(), middle) == 1;
     const char* never = r_.IsOutput(middle)               ? "what lies between is an output of the model"
                         : !r_.SingleUse(middle) || !alone ? "what lies between has other readers"
-                        : !act ? "the chain between the two is none that is applied in registers"
-                               : nullptr;
+                        : !attrs ? "the chain between the two is none that is applied in registers"
+                                 : nullptr;
     if (shapes && never) why = never;
     if (why) Refuse(g_, c_, kChain, n, DType::kF32, why);
     if (never) return;
@@ -102,31 +93,22 @@ class Pairer {
                          joins ? Answer::kYes : Answer::kNo, shapes);
     if (!joins) return;
     ++c_.effects;
-    Apply(p, n, *act);
+    Apply(p, n, *std::move(attrs));
   }
 
-  void Apply(NodeId p, NodeId n, const ops::PairActivation& act) {
+  void Apply(NodeId p, NodeId n, op::Attrs attrs) {
     const Node first = g_.nodes[p], second = g_.nodes[n];
     const auto bias = [](const Node& node) {
       return node.num_op_inputs > 2 ? node.inputs[2] : ValueId{kNoValue};
     };
     Node made;
-    made.name = second.name;
     made.op = Known().DepthwisePointwise;
-    op::Attrs attrs = first.attrs.get();
-    attrs.Erase("im2col"), attrs.Erase("winograd");  // not attributes of the operator
-    act.Set(&attrs);
     made.attrs = std::move(attrs);
     made.inputs = {first.inputs[0], first.inputs[1], second.inputs[1], bias(first), bias(second)};
     made.num_op_inputs = static_cast<int>(made.inputs.size());
     made.inputs.insert(made.inputs.end(), second.inputs.begin() + second.num_op_inputs, second.inputs.end());
     made.tail = second.tail;
-    made.outputs = second.outputs;
-    made.origins = first.origins;
-    made.origins.insert(made.origins.end(), second.origins.begin(), second.origins.end());
-    r_.Kill(n);
-    r_.Kill(p);
-    r_.AddNode(std::move(made));
+    r_.ReplaceBoth(p, n, std::move(made));
   }
 
   Rewriter r_;

@@ -195,6 +195,33 @@ TEST(IntegerProducts, QuantisedModels) {
   }
 }
 
+// A Gemm that is none fails whatever its operands are made of.
+TEST(IntegerProducts, MalformedGemmFails) {
+  struct Case {
+    const char* what;
+    Dims x, bias;
+    bool fits;
+  };
+  const int64_t k = 33, n = 40;
+  for (const Case& c :
+       {Case{"matrix", {2, k}, {n}, true}, Case{"one bias for all", {2, k}, {1}, true},
+        Case{"a row", {2, k}, {1, n}, true}, Case{"a whole bias", {2, k}, {2, n}, true},
+        Case{"a batch", {3, 2, k}, {n}, false}, Case{"a vector", {k}, {n}, false},
+        Case{"a taller bias", {1, k}, {2, n}, false}, Case{"a bias of rank 3", {2, k}, {1, 2, n}, false},
+        Case{"another width", {2, k}, {n - 1}, false}}) {
+    GraphMaker m;
+    const ValueId scale = m.Scalar(0.03f);
+    const ValueId q = m.Op("QuantizeLinear", {m.In("x", c.x), scale, m.Random({}, 0, 9, DType::kU8)});
+    const ValueId w = m.Op("DequantizeLinear", {m.Random({k, n}, -128, 127, DType::kS8), scale});
+    m.Out(m.Op("Gemm", {m.Op("DequantizeLinear", {q, scale}), w, m.Random(c.bias)}));
+    for (const FusionMode mode : {FusionMode::kOff, FusionMode::kForce}) {
+      auto s = Session::Create(m.graph(), Options(mode, NumericsPolicy::kExcess));
+      const bool ran = s.ok() && (*s)->Run(m.RandomFeeds()).ok();
+      EXPECT_EQ(ran, c.fits) << c.what;
+    }
+  }
+}
+
 // Convolutions: by channel or whole, in groups, with a bias in either form, an operand as large as the
 // result.
 TEST(IntegerFusion, DynamicallyQuantisedConvolutions) {

@@ -34,24 +34,6 @@ class Finder {
   }
 
  private:
-  ValueId Middle(ValueId like, const char* suffix, DType t) {
-    Value v;
-    v.name = g_.values[like].name + suffix;
-    v.desc.dtype = t;
-    v.desc.known_rank = false;
-    return r_.AddValue(std::move(v));
-  }
-
-  NodeId Make(const op::OpDef* op, const std::string& name, std::vector<ValueId> inputs, ValueId output) {
-    Node n;
-    n.name = name;
-    n.op = op;
-    n.num_op_inputs = static_cast<int>(inputs.size());
-    n.inputs = std::move(inputs);
-    n.outputs = {output};
-    return r_.AddNode(std::move(n));
-  }
-
   // The last of the new nodes answers for the group: the values before it are none of the model's.
   Status Replace(NodeId n, const QuantisedProduct& p) {
     const Node old = g_.nodes[n];
@@ -65,19 +47,20 @@ class Finder {
         p.transposed_b ? r_.AddConstant(g_.values[p.b.q].name + ":rows", p.transposed_b) : p.b.q;
     const ValueId scale = r_.AddConstant(old.name + ":scale", p.scale);
     const bool conv = old.op == Known().Conv;
-    ValueId bias = old.inputs.size() > 2 && !conv ? old.inputs[2] : kNoValue;
-    if (p.bias) bias = r_.AddConstant(old.name + ":bias", p.bias);
+    const ValueId bias = p.bias ? r_.AddConstant(old.name + ":bias", p.bias) : kNoValue;
     const bool biased = bias != kNoValue;
     r_.Kill(n);
-    const ValueId sums = Middle(result, ":sums", DType::kS32), real = Middle(result, ":real", DType::kF32);
-    const NodeId product = Make(conv ? Known().ConvInteger : Known().MatMulInteger, old.name,
-                                {p.a.q, weights, p.a.zero, p.b.zero}, sums);
+    const ValueId sums = r_.AddUnsized(result, ":sums", DType::kS32),
+                  real = r_.AddUnsized(result, ":real", DType::kF32);
+    const NodeId product = r_.AddNode(conv ? Known().ConvInteger : Known().MatMulInteger, old.name,
+                                      {p.a.q, weights, p.a.zero, p.b.zero}, {sums});
     if (conv) g_.nodes[product].attrs = old.attrs;
-    const NodeId cast = Make(Known().Cast, old.name + "/real", {sums}, real);
+    if (old.op == Known().Gemm) g_.nodes[product].attrs.Set("matrices", int64_t{1});
+    const NodeId cast = r_.AddNode(Known().Cast, old.name + "/real", {sums}, {real});
     g_.nodes[cast].attrs.Set("to", int64_t{Info(DType::kF32).onnx});
-    const ValueId scaled = biased ? Middle(result, ":scaled", DType::kF32) : result;
-    NodeId last = Make(Known().Mul, old.name + "/scale", {real, scale}, scaled);
-    if (biased) last = Make(Known().Add, old.name + "/bias", {scaled, bias}, result);
+    const ValueId scaled = biased ? r_.AddUnsized(result, ":scaled", DType::kF32) : result;
+    NodeId last = r_.AddNode(Known().Mul, old.name + "/scale", {real, scale}, {scaled});
+    if (biased) last = r_.AddNode(Known().Add, old.name + "/bias", {scaled, bias}, {result});
     g_.nodes[last].origins = std::move(origins);
     return OkStatus();
   }

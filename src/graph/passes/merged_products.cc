@@ -117,14 +117,6 @@ class Merger {
     return group;
   }
 
-  ValueId Middle(ValueId like, const char* suffix) {
-    Value v;
-    v.name = g_.values[like].name + suffix;
-    v.desc.dtype = DType::kF32;
-    v.desc.known_rank = false;
-    return r_.AddValue(std::move(v));
-  }
-
   ValueId Joined(const std::vector<Product>& group, bool bias) {
     std::vector<const HostTensor*> parts;
     for (const Product& p : group) parts.push_back(Constant(bias ? p.bias : p.weight));
@@ -132,17 +124,6 @@ class Merger {
     const ConstTensor all = SideBySide(parts, rows, bias);
     const ValueId like = bias ? group[0].bias : group[0].weight;
     return all ? r_.AddConstant(g_.values[like].name + ":merged", all) : kNoValue;
-  }
-
-  NodeId Make(const op::OpDef* op, const std::string& name, std::vector<ValueId> inputs,
-              std::vector<ValueId> outputs) {
-    Node n;
-    n.name = name;
-    n.op = op;
-    n.num_op_inputs = static_cast<int>(inputs.size());
-    n.inputs = std::move(inputs);
-    n.outputs = std::move(outputs);
-    return r_.AddNode(std::move(n));
   }
 
   Status Merge(const std::vector<Product>& group) {
@@ -169,16 +150,16 @@ class Merger {
       if (p.add >= 0) r_.Kill(p.add);
       r_.Kill(p.matmul);
     }
-    ValueId whole = Middle(first.result, ":product");
-    Make(Known().MatMul, name, {x, weights}, {whole});
+    ValueId whole = r_.AddUnsized(first.result, ":product", DType::kF32);
+    r_.AddNode(Known().MatMul, name, {x, weights}, {whole});
     if (bias) {
-      const ValueId sum = Middle(first.result, ":merged");
-      Make(Known().Add, name + "/bias", {whole, biases}, {sum});
+      const ValueId sum = r_.AddUnsized(first.result, ":merged", DType::kF32);
+      r_.AddNode(Known().Add, name + "/bias", {whole, biases}, {sum});
       whole = sum;
     }
     const ValueId sizes = r_.AddConstant(
         name + ":columns", HostTensor::From<int64_t>({static_cast<int64_t>(columns.size())}, columns));
-    const NodeId split = Make(Known().Split, name + "/parts", {whole, sizes}, results);
+    const NodeId split = r_.AddNode(Known().Split, name + "/parts", {whole, sizes}, results);
     g_.nodes[split].attrs.Set("axis", int64_t{-1});
     g_.nodes[split].origins = std::move(origins);
     return OkStatus();

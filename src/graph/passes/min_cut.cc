@@ -22,7 +22,7 @@ int64_t MinCut::Solve() {
   int64_t flow = 0;
   while (Levels()) {
     next_.assign(out_.size(), 0);
-    while (const int64_t more = Push(kZero, kNever)) flow += more;
+    while (const int64_t more = Push()) flow += more;
   }
   FindOnes();
   return flow;
@@ -43,19 +43,35 @@ bool MinCut::Levels() {
   return level_[kOne] >= 0;
 }
 
-int64_t MinCut::Push(int u, int64_t most) {
-  if (u == kOne) return most;
-  for (size_t& i = next_[static_cast<size_t>(u)]; i < out_[static_cast<size_t>(u)].size(); ++i) {
-    const auto e = static_cast<size_t>(out_[static_cast<size_t>(u)][i]);
-    const int w = edges_[e].to;
-    if (edges_[e].room == 0 || level_[static_cast<size_t>(w)] != level_[static_cast<size_t>(u)] + 1) continue;
-    const int64_t got = Push(w, std::min(most, edges_[e].room));
-    if (got == 0) continue;
-    edges_[e].room -= got;
-    edges_[e ^ 1].room += got;
-    return got;
+// Steps back from where no edge leads on. A way may be as long as the graph is deep, too long for the stack.
+int64_t MinCut::Push() {
+  way_.clear();
+  for (int u = kZero; u != kOne;) {
+    const std::vector<int>& out = out_[static_cast<size_t>(u)];
+    size_t& i = next_[static_cast<size_t>(u)];
+    const auto leads_on = [&](int e) {
+      const Edge& edge = edges_[static_cast<size_t>(e)];
+      return edge.room > 0 && level_[static_cast<size_t>(edge.to)] == level_[static_cast<size_t>(u)] + 1;
+    };
+    while (i < out.size() && !leads_on(out[i])) ++i;
+    if (i < out.size()) {
+      way_.push_back(out[i]);
+      u = edges_[static_cast<size_t>(out[i])].to;
+    } else if (way_.empty()) {
+      return 0;
+    } else {
+      u = edges_[static_cast<size_t>(way_.back() ^ 1)].to;
+      way_.pop_back();
+      ++next_[static_cast<size_t>(u)];
+    }
   }
-  return 0;
+  int64_t least = kNever;
+  for (const int e : way_) least = std::min(least, edges_[static_cast<size_t>(e)].room);
+  for (const int e : way_) {
+    edges_[static_cast<size_t>(e)].room -= least;
+    edges_[static_cast<size_t>(e ^ 1)].room += least;
+  }
+  return least;
 }
 
 // Those from which there is still a way to kOne.

@@ -26,13 +26,14 @@ class MinCut {
     int64_t room;
   };
   bool Levels();
-  int64_t Push(int u, int64_t most);
+  int64_t Push();  // along one way, or 0 where there is none left
   void FindOnes();
 
   std::vector<Edge> edges_;                                   // each beside its reverse
   std::vector<std::vector<int>> out_{2, std::vector<int>()};  // by node: its edges
   std::vector<int> level_;
   std::vector<size_t> next_;
+  std::vector<int> way_;  // the edges from kZero to where Push stands
   std::vector<bool> one_;
 };
 

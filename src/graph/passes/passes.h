@@ -2,8 +2,6 @@
 #ifndef OPSNN_GRAPH_PASSES_PASSES_H_
 #define OPSNN_GRAPH_PASSES_PASSES_H_
 
-#include <string_view>
-
 #include "graph/pass_manager.h"
 
 namespace opsnn::graph {
@@ -44,9 +42,7 @@ Status LayerNorm(Graph& g, PassContext& c);
 // Products of one tensor with several constant matrices become one, its columns split behind it.
 Status MergedProducts(Graph& g, PassContext& c);
 // Transposes between channels first and last, where the fewest bytes pass them. A value of the model in the
-// other order, for which the model has no name, bears its name with kPlaced behind it; whoever reads it
-// answers for it.
-inline constexpr std::string_view kPlaced = ":placed";
+// other order, for which the model has no name, gets one of its own and says whose elements it holds.
 Status TransposePlacement(Graph& g, PassContext& c);
 // Transposes that undo or compose with each other, that move no data, or that a MatMul can read through.
 Status TransposeSimplification(Graph& g, PassContext& c);

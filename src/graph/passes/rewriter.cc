@@ -87,6 +87,35 @@ NodeId Rewriter::AddNode(Node n) {
   return id;
 }
 
+ValueId Rewriter::AddUnsized(ValueId like, const char* suffix, DType dtype) {
+  Value v;
+  v.name = g_.values[like].name + suffix;
+  v.desc.dtype = dtype;
+  v.desc.known_rank = false;
+  return AddValue(std::move(v));
+}
+
+NodeId Rewriter::AddNode(const op::OpDef* op, std::string name, std::vector<ValueId> inputs,
+                         std::vector<ValueId> outputs) {
+  Node n;
+  n.name = std::move(name);
+  n.op = op;
+  n.num_op_inputs = static_cast<int>(inputs.size());
+  n.inputs = std::move(inputs);
+  n.outputs = std::move(outputs);
+  return AddNode(std::move(n));
+}
+
+NodeId Rewriter::ReplaceBoth(NodeId p, NodeId n, Node made) {
+  made.name = g_.nodes[n].name;
+  made.outputs = g_.nodes[n].outputs;
+  for (const NodeId id : {p, n})
+    made.origins.insert(made.origins.end(), g_.nodes[id].origins.begin(), g_.nodes[id].origins.end());
+  Kill(n);
+  Kill(p);
+  return AddNode(std::move(made));
+}
+
 void Rewriter::SetInput(NodeId n, size_t i, ValueId v) {
   auto& in = g_.nodes[n].inputs;
   const ValueId old = in[i];

@@ -49,7 +49,13 @@ class Rewriter {
   // ---- changing ----
   ValueId AddConstant(const std::string& name, ConstTensor t);
   ValueId AddValue(Value v);
+  // A value beside `like`, whose size is not known yet.
+  ValueId AddUnsized(ValueId like, const char* suffix, DType dtype);
   NodeId AddNode(Node n);
+  NodeId AddNode(const op::OpDef* op, std::string name, std::vector<ValueId> inputs,
+                 std::vector<ValueId> outputs);
+  // `made` takes the place of n and of p, whose result n reads: their names, n's results, both as origins.
+  NodeId ReplaceBoth(NodeId p, NodeId n, Node made);
   void SetInput(NodeId n, size_t i, ValueId v);
   // All readers of `from`, and the graph outputs, take `to`. A graph output keeps its name.
   void ReplaceUses(ValueId from, ValueId to);

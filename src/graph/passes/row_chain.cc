@@ -187,18 +187,12 @@ class RowFuser {
     auto tail = std::make_shared<op::FusedTail>();
     tail->program = std::move(joined);
     Node made;
-    made.name = g_.nodes[n].name;
     made.op = Known().Program;
     made.attrs.Set("row_rank", int64_t{row_rank});
     made.num_op_inputs = static_cast<int>(inputs.size());
     made.inputs = std::move(inputs);
-    made.outputs = g_.nodes[n].outputs;
     made.tail = std::move(tail);
-    for (NodeId id : {head, n})
-      made.origins.insert(made.origins.end(), g_.nodes[id].origins.begin(), g_.nodes[id].origins.end());
-    r_.Kill(n);
-    r_.Kill(head);
-    r_.AddNode(std::move(made));
+    r_.ReplaceBoth(head, n, std::move(made));
   }
 
   Rewriter r_;

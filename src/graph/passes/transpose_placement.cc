@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/call.h"
+#include "graph/ir/reordered.h"
 #include "graph/passes/min_cut.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
@@ -18,14 +21,6 @@
 
 namespace opsnn::graph {
 namespace {
-
-using Perm = std::vector<int64_t>;
-
-Perm Inverse(const Perm& perm) {
-  Perm inverse(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  return inverse;
-}
 
 // From channels last to channels first.
 Perm ChannelsFirst(int64_t rank) {
@@ -65,7 +60,6 @@ class Placer {
     const auto count = static_cast<NodeId>(label_.size());
     for (NodeId n = 0; n < count; ++n)
       if (Flips(n)) OPSNN_RETURN_IF_ERROR(Flip(n));
-    for (const auto& [value, n] : waiting_) g_.nodes[n].origins.clear();  // others answer for them
     return OkStatus();
   }
 
@@ -182,12 +176,6 @@ class Placer {
 
   // ---- doing it
 
-  Dims Permuted(const Dims& d) const {
-    Dims out;
-    for (const int64_t axis : perm_) out.push_back(d[static_cast<int>(axis)]);
-    return out;
-  }
-
   Node Transpose(const std::string& name, const Perm& perm, ValueId from, ValueId to) const {
     Node n;
     n.name = name;
@@ -199,13 +187,33 @@ class Placer {
     return n;
   }
 
-  Value InOrder(ValueId v) const {
+  // Its name is that of the model's value and new in the graph: runs keep values by name.
+  Value InOrder(ValueId v) {
     Value made;
-    made.name = g_.values[v].name + std::string(kPlaced);
+    const Value& from = g_.values[v];
+    const Reordered old = from.reordered ? *from.reordered : Reordered{from.name, AsItIs()};
+    Reordered now{old.of, {}};
+    for (const int64_t axis : perm_) now.perm.push_back(old.perm[static_cast<size_t>(axis)]);
+    made.name = NewName(old.of);
     made.desc = r_.desc(v);
     made.desc.constant = nullptr;
-    made.desc.dims = Permuted(made.desc.dims);
+    made.desc.dims = Permuted(made.desc.dims, perm_);
+    made.reordered = std::make_shared<const Reordered>(std::move(now));
     return made;
+  }
+
+  Perm AsItIs() const {
+    Perm perm(perm_.size());
+    std::iota(perm.begin(), perm.end(), 0);
+    return perm;
+  }
+
+  std::string NewName(const std::string& of) {
+    if (names_.empty())
+      for (const Value& v : g_.values) names_.insert(v.name);
+    std::string name = of + ":placed";
+    for (int i = 2; !names_.insert(name).second; ++i) name = of + ":placed" + std::to_string(i);
+    return name;
   }
 
   // v in order `perm`.
@@ -239,30 +247,12 @@ class Placer {
     Dims dims = Dims::Filled(rank(), 1);
     for (int i = 0, shift = rank() - t->dims().rank(); i < t->dims().rank(); ++i)
       dims[i + shift] = t->dims()[i];
-    const auto make = [&]() -> std::shared_ptr<const void> { return PermutedTensor(*t, dims); };
+    const auto make = [&]() -> std::shared_ptr<const void> { return PermutedTensor(*t, dims, perm_); };
     std::string key = "placed";
     for (const int64_t axis : perm_) key += " " + std::to_string(axis);
     const std::shared_ptr<const void> data = c_.packs ? c_.packs->GetOrMake(t, key, make) : make();
     if (!data) return Errorf(Code::kRuntime, "no memory for a constant in another order.");
-    return r_.AddConstant(g_.values[v].name + std::string(kPlaced),
-                          std::static_pointer_cast<const HostTensor>(data));
-  }
-
-  ConstTensor PermutedTensor(const HostTensor& t, const Dims& dims) const {
-    auto out = std::make_shared<HostTensor>(t.dtype(), Permuted(dims));
-    if (!out->ok()) return nullptr;
-    const Dims from = ContiguousStrides(dims);
-    const Dims strides = Permuted(from);
-    const size_t size = SizeOf(t.dtype());
-    Dims at = Dims::Filled(rank(), 0);
-    char* to = out->as<char>();
-    for (int64_t i = t.size(); i > 0; --i, to += size) {
-      int64_t offset = 0;
-      for (int k = 0; k < rank(); ++k) offset += at[k] * strides[k];
-      std::copy_n(t.as<char>() + static_cast<size_t>(offset) * size, size, to);
-      for (int k = rank() - 1; k >= 0 && ++at[k] == out->dims()[k]; --k) at[k] = 0;
-    }
-    return out;
+    return r_.AddConstant(NewName(g_.values[v].name), std::static_pointer_cast<const HostTensor>(data));
   }
 
   // Operand i holds an entry for every axis, or two halves of them.
@@ -272,7 +262,7 @@ class Placer {
     if (v == kNoValue || NumElements(r_.desc(v).dims) == 0) return OkStatus();
     const ConstTensor row = PermutedRow(*r_.desc(v).constant, perm_);
     if (!row) return Errorf(Code::kRuntime, "no memory for a list of axes.");
-    r_.SetInput(n, i, r_.AddConstant(g_.values[v].name + std::string(kPlaced), row));
+    r_.SetInput(n, i, r_.AddConstant(NewName(g_.values[v].name), row));
     return OkStatus();
   }
 
@@ -288,7 +278,6 @@ class Placer {
       const ValueId v = g_.nodes[n].inputs[i];
       if (v == kNoValue) continue;
       OPSNN_ASSIGN_OR_RETURN(const ValueId placed, Placed(v));
-      TakeOrigins(n, v);
       if (placed != v) r_.SetInput(n, i, placed);
     }
     if (op == Known().Concat) {
@@ -322,7 +311,6 @@ class Placer {
       }
     } else {
       made = r_.AddValue(InOrder(v));
-      waiting_[made] = n;
     }
     placed_[v] = made;
     g_.nodes[n].outputs[0] = made;
@@ -333,20 +321,10 @@ class Placer {
         std::all_of(users.begin(), users.end(), [&](NodeId u) { return u < count() && Flips(u); }))
       return;
     Node back = Transpose(g_.nodes[n].name + ":back", back_, made, v);
-    const auto it = waiting_.find(made);
-    if (it != waiting_.end()) back.origins = g_.nodes[n].origins;
+    back.origins = g_.nodes[n].origins;
     r_.AddNode(std::move(back));
   }
   NodeId count() const { return static_cast<NodeId>(label_.size()); }
-
-  // Where the value that node n reads is none of the model's, n answers for who made it as well.
-  void TakeOrigins(NodeId n, ValueId v) {
-    const auto it = placed_.find(v);
-    const auto made = it == placed_.end() ? waiting_.end() : waiting_.find(it->second);
-    if (made == waiting_.end()) return;
-    const auto& origins = g_.nodes[made->second].origins;
-    g_.nodes[n].origins.insert(g_.nodes[n].origins.end(), origins.begin(), origins.end());
-  }
 
   Rewriter r_;
   Graph& g_;
@@ -354,10 +332,10 @@ class Placer {
   const Perm perm_, back_;
   MinCut cut_;
   int flexible_ = 0;
-  int64_t unplaced_ = 0;               // what it costs as the graph is
-  std::vector<int> label_;             // by node: in cut_
-  std::map<ValueId, ValueId> placed_;  // value -> the same in order perm_
-  std::map<ValueId, NodeId> waiting_;  // a value without a name in the model -> who makes it
+  int64_t unplaced_ = 0;                   // what it costs as the graph is
+  std::vector<int> label_;                 // by node: in cut_
+  std::map<ValueId, ValueId> placed_;      // value -> the same in order perm_
+  std::unordered_set<std::string> names_;  // of all values; empty until one is asked for
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Transposes between channels first and last are placed for the whole graph.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "graph/graph_tester.h"
 #include "graph/passes/min_cut.h"
 
@@ -111,6 +113,8 @@ TEST(TransposePlacement, RandomGraphsKeepTheirResults) {
     const Outcome plain = RunGraph(m, Mode(FusionMode::kOff, "transpose_placement"));
     const Outcome o = RunGraph(m, Mode(FusionMode::kForce));
     EXPECT_EQ(plain.outputs, o.outputs);
+    std::set<std::string> names;
+    for (const Value& v : o.prepared->graph().values) EXPECT_TRUE(names.insert(v.name).second) << v.name;
     placed += o.Effects("transpose_placement");
     const Outcome apart = RunGraph(m, Mode(FusionMode::kOff)),
                   placed_apart = RunGraph(m, Mode(FusionMode::kForce, "pointwise_chain,epilogue_fusion"));
@@ -128,8 +132,6 @@ TEST(TransposePlacement, NothingIsGained) {
   m.Out(ToNchw(m, m.Op("Neg", {x})));
   EXPECT_EQ(RunGraph(m, Mode(FusionMode::kForce)).Effects("transpose_placement"), 0);
 }
-
-// ---- the cut, against every labelling
 
 // A value of one element is the same in every order, whoever makes it in the other one.
 TEST(TransposePlacement, OneElementBetweenThem) {
@@ -151,6 +153,8 @@ TEST(TransposePlacement, PadValueFromTheOtherOrder) {
   m.Out(ToNhwc(m, m.Op("Pad", {big, m.Ints({0, 1, 0, 2, 0, 0, 1, 0}), one})));
   ExpectFusionKeepsResults(m);
 }
+
+// ---- the cut, against every labelling
 
 TEST(MinCut, IsTheCheapestLabelling) {
   testing::Rng rng;
@@ -191,6 +195,21 @@ TEST(MinCut, IsTheCheapestLabelling) {
     EXPECT_EQ(price(ones), least);
     EXPECT_EQ(__builtin_popcount(ones), fewest);
   }
+}
+
+// A way as long as the graph is deep: the stack holds no step of it.
+TEST(MinCut, LongChains) {
+  constexpr int kNodes = 100000, kWeak = 70000;
+  MinCut cut;
+  for (int i = 0, last = MinCut::kZero; i < kNodes; ++i) {
+    const int node = cut.AddNode();
+    cut.AddCost(last, node, i == kWeak ? 3 : 5);
+    last = node;
+    if (i == kNodes - 1) cut.AddCost(node, MinCut::kOne, MinCut::kNever);
+  }
+  EXPECT_EQ(cut.Solve(), 3);
+  EXPECT_FALSE(cut.IsOne(2 + kWeak - 1));
+  EXPECT_TRUE(cut.IsOne(2 + kWeak));
 }
 
 }  // namespace

@@ -430,8 +430,6 @@ int WinogradTile(const TensorDesc& x, const TensorDesc& w, const op::Attrs& attr
   return s.ok() && s->flat() && !s->im2col ? conv::ChooseWinograd(*s) : 0;
 }
 
-double WinogradGrowth(int tile, int64_t channels) { return conv::WinogradGrowth(tile, channels); }
-
 Result<KernelPtr> PlanConvolution(const char* name, bool transposed, const PlanContext& c) {
   auto kernel = std::make_shared<ConvKernel>();
   OPSNN_RETURN_IF_ERROR(kernel->Plan(name, transposed, c));

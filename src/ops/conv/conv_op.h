@@ -29,8 +29,6 @@ Result<conv::ConvShape> ShapeOfCall(const char* name, bool transposed, const Dim
 // The tile of Winograd's algorithm that is fastest for a Conv of known shapes (attribute winograd), or 0.
 int WinogradTile(const op::TensorDesc& x, const op::TensorDesc& w, const op::Attrs& attrs);
 
-double WinogradGrowth(int tile, int64_t channels);  // of its error: see kernels/conv/conv.h
-
 Result<op::KernelPtr> PlanConvolution(const char* name, bool transposed, const op::PlanContext& c);
 
 }  // namespace opsnn::ops

@@ -35,8 +35,7 @@ struct PairActivation {
 std::optional<PairShapes> MatchPair(const op::TensorDesc& x, const op::TensorDesc& w, const op::Attrs& attrs,
                                     const op::TensorDesc& w2, const op::Attrs& attrs2,
                                     const plan::PairRoom& room, const char** why);
-// Rows that are made at a time.
-int64_t PairRows(const PairShapes& s, int threads, const plan::PairRoom& room);
+plan::PairEdge EdgeOf(const PairShapes& s, int threads, const plan::PairRoom& room);
 
 Result<op::KernelPtr> PlanConvolutionPair(const op::PlanContext& c);
 

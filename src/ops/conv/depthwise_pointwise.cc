@@ -1,7 +1,9 @@
 #include "kernels/conv/pair.h"
+#include "op/advice.h"
 #include "op/pointwise.h"
 #include "ops/conv/conv_pair.h"
 #include "ops/conv/tail.h"
+#include "plan/cost.h"
 
 namespace opsnn::ops {
 namespace {
@@ -105,8 +107,16 @@ std::optional<PairShapes> MatchPair(const TensorDesc& x, const TensorDesc& w, co
   return std::nullopt;
 }
 
-int64_t PairRows(const PairShapes& s, int threads, const plan::PairRoom& room) {
-  return conv::PairStripRows(s.first, threads, room.strip_bytes);
+plan::PairEdge EdgeOf(const PairShapes& s, int threads, const plan::PairRoom& room) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(float));
+  const conv::ConvShape& a = s.first;
+  plan::PairEdge e;
+  e.images = a.n, e.rows = a.oh, e.columns = a.ow;
+  e.channels = a.oc, e.taps = a.taps(), e.out_channels = s.second.oc;
+  e.input_bytes = a.n * a.c * a.plane() * kSize;
+  e.strip_rows = conv::PairStripRows(a, threads, room.strip_bytes);
+  e.overlap_bytes = std::max<int64_t>(0, (a.kh - 1) * a.dh + 1 - a.sh) * a.w * a.c * kSize;
+  return e;
 }
 
 }  // namespace opsnn::ops
@@ -114,4 +124,23 @@ int64_t PairRows(const PairShapes& s, int threads, const plan::PairRoom& room) {
 OPSNN_DEFINE_OPERATOR(DepthwisePointwise) {
   def.infer = [](op::InferContext& c) { return ops::InferPair(c); };
   def.plan = [](const op::PlanContext& c) { return ops::PlanConvolutionPair(c); };
+}
+
+OPSNN_DEFINE_ADVICE(DepthwisePointwise) {
+  advice.pair = [](const op::ConvPair& p, const device::DeviceProfile& device, plan::PairEdge* e,
+                   const char** why) {
+    const int cores = plan::ActiveCores(device, 0);
+    const plan::PairRoom room = plan::RoomOfPair(device, cores);
+    const auto s = MatchPair(p.x, p.first_weights, p.first, p.second_weights, p.second, room, why);
+    if (s) *e = EdgeOf(*s, cores, room);
+    return s.has_value();
+  };
+  advice.pair_attrs = [](const op::Attrs& first, const Program* between) -> std::optional<op::Attrs> {
+    const auto act = between ? PairActivation::FromTail(*between) : PairActivation{};
+    if (!act) return std::nullopt;
+    op::Attrs attrs = first;
+    attrs.Erase("im2col"), attrs.Erase("winograd");  // not attributes of the operator
+    act->Set(&attrs);
+    return attrs;
+  };
 }

@@ -248,17 +248,8 @@ void F32Product::RunOne(const op::RunArgs& args, const void* a, const void* b, c
 }
 
 Status F32Product::Run(const op::RunArgs& args) const {
-  if (NumElements(nest_.lead) == 0 || nest_.n == 0) return OkStatus();
-  AliasGuard guard;
-  const void* a = guard.Protect(args.inputs[0], a_bytes_, args, output_bytes_);
-  const void* b = guard.Protect(args.inputs[1], b_bytes_, args, output_bytes_);
-  if ((!a && a_bytes_ > 0) || (!b && b_bytes_ > 0)) {
-    return Errorf(Code::kRuntime,
-                  "matrix product: no memory for a copy of an operand that overlaps the output");
-  }
-  const vector::ScratchCheck scratch;
-  ForEachOuter(nest_, [&](const Dims& at) { RunOne(args, a, b, at); });
-  return scratch.Check("matrix product");
+  return RunGuarded(nest_, args, a_bytes_, b_bytes_, output_bytes_,
+                    [&](const void* a, const void* b, const Dims& at) { RunOne(args, a, b, at); });
 }
 
 std::string F32Product::variant() const {
@@ -306,6 +297,22 @@ const void* AliasGuard::Protect(const void* data, int64_t bytes, const op::RunAr
     return copies_.back().data();
   }
   return data;
+}
+
+Status RunGuarded(const LoopNest& nest, const op::RunArgs& args, int64_t a_bytes, int64_t b_bytes,
+                  const std::vector<int64_t>& outputs,
+                  FunctionRef<void(const void* a, const void* b, const Dims& at)> run_one) {
+  if (NumElements(nest.lead) == 0 || nest.n == 0) return OkStatus();
+  AliasGuard guard;
+  const void* a = guard.Protect(args.inputs[0], a_bytes, args, outputs);
+  const void* b = guard.Protect(args.inputs[1], b_bytes, args, outputs);
+  if ((!a && a_bytes > 0) || (!b && b_bytes > 0)) {
+    return Errorf(Code::kRuntime,
+                  "matrix product: no memory for a copy of an operand that overlaps the output");
+  }
+  const vector::ScratchCheck scratch;
+  ForEachOuter(nest, [&](const Dims& at) { run_one(a, b, at); });
+  return scratch.Check("matrix product");
 }
 
 Result<op::KernelPtr> PlanF32Product(const ProductCall& call) {

@@ -5,6 +5,7 @@
 
 #include "base/int_math.h"
 #include "device/profile.h"
+#include "op/advice.h"
 #include "op/operator.h"
 #include "op/pointwise.h"
 #include "ops/matmul/product.h"
@@ -240,5 +241,13 @@ OPSNN_DEFINE_OPERATOR(FeedForward) {
     auto kernel = std::make_shared<opsnn::ops::FeedForward>();
     OPSNN_RETURN_IF_ERROR(kernel->Plan(c));
     return opsnn::op::KernelPtr(std::move(kernel));
+  };
+}
+
+OPSNN_DEFINE_ADVICE(FeedForward) {
+  advice.steps = [](op::InputDescs in, std::span<const op::TensorDesc* const> out, const op::Attrs&) {
+    const auto count = [](const op::TensorDesc& d) { return static_cast<double>(NumElements(d.dims)); };
+    const double hidden = in[1]->dims.rank() > 0 ? static_cast<double>(in[1]->dims.back()) : 1;
+    return 2 * hidden * (count(*in[0]) + count(*out[0]));  // X, W1, W2
   };
 }

@@ -4,7 +4,6 @@
 
 #include "kernels/gemm/plain.h"
 #include "ops/matmul/product_kernel.h"
-#include "vector/scratch_failures.h"
 
 namespace opsnn::ops {
 namespace {
@@ -99,17 +98,8 @@ void PlainProduct::RunOne(const op::RunArgs& args, const void* a, const void* b,
 }
 
 Status PlainProduct::Run(const op::RunArgs& args) const {
-  if (NumElements(nest_.lead) == 0 || nest_.n == 0) return OkStatus();
-  AliasGuard guard;
-  const void* a = guard.Protect(args.inputs[0], a_bytes_, args, output_bytes_);
-  const void* b = guard.Protect(args.inputs[1], b_bytes_, args, output_bytes_);
-  if ((!a && a_bytes_ > 0) || (!b && b_bytes_ > 0)) {
-    return Errorf(Code::kRuntime,
-                  "matrix product: no memory for a copy of an operand that overlaps the output");
-  }
-  const vector::ScratchCheck scratch;
-  ForEachOuter(nest_, [&](const Dims& at) { RunOne(args, a, b, at); });
-  return scratch.Check("matrix product");
+  return RunGuarded(nest_, args, a_bytes_, b_bytes_, output_bytes_,
+                    [&](const void* a, const void* b, const Dims& at) { RunOne(args, a, b, at); });
 }
 
 }  // namespace

@@ -47,6 +47,11 @@ class AliasGuard {
   std::vector<AlignedBuffer> copies_;
 };
 
+// Runs every product of the nest with its operands' memory guarded.
+Status RunGuarded(const LoopNest& nest, const op::RunArgs& args, int64_t a_bytes, int64_t b_bytes,
+                  const std::vector<int64_t>& outputs,
+                  FunctionRef<void(const void* a, const void* b, const Dims& at)> run_one);
+
 }  // namespace opsnn::ops
 
 #endif  // OPSNN_OPS_MATMUL_PRODUCT_KERNEL_H_

@@ -1,3 +1,4 @@
+#include "op/advice.h"
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
 #include "ops/quant/quant_op.h"
@@ -28,4 +29,9 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
 OPSNN_DEFINE_OPERATOR(DequantizeLinear) {
   def.infer = Infer;
   def.plan = Plan;
+}
+
+OPSNN_DEFINE_ADVICE(DequantizeLinear) {
+  advice.scaling = [](DType x, DType, bool with_zero) { return DequantizeProgram(x, with_zero); };
+  advice.scaling_axis = [](const op::Attrs& attrs, int rank) { return QuantAxis(&attrs, rank); };
 }

@@ -165,7 +165,7 @@ class IntegerConvKernel : public op::Kernel {
       requantise_.y_row_stride = strides[1], requantise_.y_batch_stride = strides[0];
       requantise_.factor_row_stride = factors_.varies() ? 1 : 0;
       const QuantParam bias = QuantParam::Of(c, rescale->bias);
-      if (bias.input >= 0) bias_ = bias.input, requantise_.bias_row_stride = bias.count > 1 ? 1 : 0;
+      if (bias.input >= 0) bias_ = bias.input, requantise_.bias_row_stride = bias.count > 1 ? bias.stride : 0;
       return OkStatus();
     }
     if (rescale || c.tail->program.HasRowReduction())

@@ -338,6 +338,13 @@ Status CheckQuantParam(const char* op, const char* what, op::InputDescs inputs, 
                          StrFormat(by_row ? "%lld,1" : "1,%lld", w).c_str(), by_row ? "row" : "column");
 }
 
+double StepsOfProduct(op::InputDescs inputs, std::span<const op::TensorDesc* const> outputs,
+                      const op::Attrs&) {
+  const Dims& a = inputs[0]->dims;
+  const double depth = a.rank() > 0 ? static_cast<double>(a.back()) : 1;
+  return 2 * depth * static_cast<double>(NumElements(outputs[0]->dims));
+}
+
 Result<op::TensorDesc> InferIntegerProduct(const char* op, op::InputDescs inputs, const IntegerOperands& o,
                                            DType out) {
   const op::TensorDesc &a = *inputs[static_cast<size_t>(o.a)], &b = *inputs[static_cast<size_t>(o.b)];

@@ -21,6 +21,10 @@ Result<op::TensorDesc> InferIntegerProduct(const char* op, op::InputDescs inputs
 Status CheckQuantParam(const char* op, const char* what, op::InputDescs inputs, int input, int64_t want,
                        bool by_row);
 
+// Multiplications and additions of such a call.
+double StepsOfProduct(op::InputDescs inputs, std::span<const op::TensorDesc* const> outputs,
+                      const op::Attrs&);
+
 // a x b without the zero points, exactly, in s32; then `rescale`, where given, and the call's fused tail.
 // Without either the result is s32.
 Result<op::KernelPtr> PlanIntegerProduct(const op::PlanContext& c, const IntegerOperands& o,

@@ -272,8 +272,9 @@ TEST(ConvInteger, RandomShapes) {
     const GuardedTensor x = Bytes(rng, tx, x_dims), k = Bytes(rng, tw, k_dims);
     const GuardedTensor zx = Bytes(rng, tx, {}), zw = Bytes(rng, tw, channels ? Dims{group * co} : Dims{}),
                         zy = Bytes(rng, ty, {});
-    GuardedTensor sx(DType::kF32, {}), sk(DType::kF32, channels ? Dims{group * co} : Dims{}),
-        sy(DType::kF32, {}), bias(DType::kS32, {group * co});
+    GuardedTensor sx(DType::kF32, {}),
+        sk(DType::kF32, channels ? Dims{group * co} : Dims{}, &rng, rng.Chance(0.3)), sy(DType::kF32, {}),
+        bias(DType::kS32, {group * co}, &rng, rng.Chance(0.3));
     sx.FillRandom(rng, 0.01, 0.1), sk.FillRandom(rng, 0.01, 0.1), sy.FillRandom(rng, 0.5, 2),
         bias.FillRandom(rng, -900, 900);
     OpTester t(quantised ? "QLinearConv" : "ConvInteger");

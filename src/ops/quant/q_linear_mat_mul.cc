@@ -1,3 +1,4 @@
+#include "op/advice.h"
 #include "ops/data/data_op.h"
 #include "ops/quant/integer_mat_mul.h"
 
@@ -34,3 +35,5 @@ OPSNN_DEFINE_OPERATOR(QLinearMatMul) {
   def.infer = Infer;
   def.plan = [](const op::PlanContext& c) { return PlanIntegerProduct(c, kOperands, &kRescale); };
 }
+
+OPSNN_DEFINE_ADVICE(QLinearMatMul) { advice.steps = StepsOfProduct; }

@@ -1,3 +1,4 @@
+#include "op/advice.h"
 #include "op/pointwise.h"
 #include "ops/data/data_op.h"
 #include "ops/data/onnx_dtype.h"
@@ -40,4 +41,9 @@ Result<op::KernelPtr> Plan(const op::PlanContext& c) {
 OPSNN_DEFINE_OPERATOR(QuantizeLinear) {
   def.infer = Infer;
   def.plan = Plan;
+}
+
+OPSNN_DEFINE_ADVICE(QuantizeLinear) {
+  advice.scaling = [](DType x, DType y, bool with_zero) { return QuantizeProgram(x, y, with_zero); };
+  advice.scaling_axis = [](const op::Attrs& attrs, int rank) { return QuantAxis(&attrs, rank); };
 }
