@@ -370,6 +370,7 @@ Result<std::shared_ptr<const CompiledProgram>> Compile(const Program& program) {
   out->num_outputs = static_cast<int>(program.outputs.size());
   Compiler(*out).Run();
   out->row_template = RecogniseRowTemplate(out->program);
+  out->byte_sum = RecogniseByteSum(out->program);
   Held().Add(hash, out);
   return std::shared_ptr<const CompiledProgram>(std::move(out));
 }

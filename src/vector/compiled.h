@@ -3,8 +3,10 @@
 #ifndef OPSNN_VECTOR_COMPILED_H_
 #define OPSNN_VECTOR_COMPILED_H_
 
+#include <optional>
 #include <vector>
 
+#include "vector/byte_sum.h"
 #include "vector/canonical_programs.h"
 #include "vector/pass.h"
 #include "vector/run.h"
@@ -52,6 +54,7 @@ class CompiledProgram {
   bool has_reduction = false;
   bool has_per_row = false;
   RowTemplate row_template;
+  std::optional<ByteSum> byte_sum;  // what the program is; null: none
 };
 
 // Rewrites decomposed forms to single stages: x * clip(x / 6 + 1/2, 0, 1), x * clip(x + 3, 0, 6) / 6 and

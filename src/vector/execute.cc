@@ -454,7 +454,8 @@ void Execute(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockAr
   if (options.use_templates && ExecuteRowTemplate(p, rows, cols, args, options)) return;
   const bool merge = rows > 1 && RowsMerge(p, cols, args);
   if (options.use_templates &&
-      ExecuteHalfUnary(p, merge ? 1 : rows, merge ? rows * cols : cols, args, options))
+      (ExecuteHalfUnary(p, merge ? 1 : rows, merge ? rows * cols : cols, args, options) ||
+       ExecuteByteSum(p, merge ? 1 : rows, merge ? rows * cols : cols, args)))
     return;
   if (merge) {
     Interpreter(p, 1, rows * cols, args, options).Run();

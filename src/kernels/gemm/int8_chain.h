@@ -8,17 +8,10 @@
 #include <memory>
 #include <span>
 
+#include "vector/quotient.h"
 #include "vector/run.h"
 
 namespace opsnn::gemm {
-
-// Rounding x / step to integers without dividing: round(fma(x, high, x * low)), where that was found equal.
-struct Quotient {
-  float high = 0, low = 0;
-  bool exact = false;
-};
-// For quotients that matter from `lo` to `hi`.
-Quotient FindQuotient(float step, float lo, float hi);
 
 struct Int8Chain {
   // args[arg] of the call, or a constant where arg is negative.
@@ -31,7 +24,7 @@ struct Int8Chain {
   float clip_lo, clip_hi;  // infinite: none
   bool quantises = false;
   float least = 0, most = 0;  // of the integers that are stored
-  Quotient quotient;          // of a constant step
+  vector::Quotient quotient;  // of a constant step
   int output = 0;             // of args
 };
 

@@ -167,7 +167,7 @@ TEST(Int8Quotient, RoundsAsDivisionDoes) {
     const float step =
         static_cast<float>(rng.Real(0.5, 1) * std::exp2(static_cast<double>(rng.Int(-30, 10))));
     const float lo = static_cast<float>(-rng.Int(0, 255)), hi = lo + 255;
-    const Quotient q = FindQuotient(step, lo, hi);
+    const vector::Quotient q = vector::FindQuotient(step, lo, hi);
     ++tried;
     if (!q.exact) continue;
     ++exact;
@@ -182,10 +182,10 @@ TEST(Int8Quotient, RoundsAsDivisionDoes) {
     }
   }
   EXPECT_GT(exact, tried / 2);
-  EXPECT_FALSE(FindQuotient(0, 0, 255).exact);
-  EXPECT_FALSE(FindQuotient(-1, 0, 255).exact);
-  EXPECT_FALSE(FindQuotient(std::numeric_limits<float>::quiet_NaN(), 0, 255).exact);
-  EXPECT_FALSE(FindQuotient(1e-42f, 0, 255).exact);
+  EXPECT_FALSE(vector::FindQuotient(0, 0, 255).exact);
+  EXPECT_FALSE(vector::FindQuotient(-1, 0, 255).exact);
+  EXPECT_FALSE(vector::FindQuotient(std::numeric_limits<float>::quiet_NaN(), 0, 255).exact);
+  EXPECT_FALSE(vector::FindQuotient(1e-42f, 0, 255).exact);
 }
 
 TEST(Int8Chain, OtherProgramsAreNone) {
