@@ -34,7 +34,7 @@ constexpr int64_t kResidentBytes = 128 * 1024;
 
 struct Job {
   const Int8Params* p = nullptr;
-  Int8TileFn tile = nullptr;
+  Int8TileFn tile = nullptr, dots = nullptr;  // dots: null where there are none or rows are packed
   bool a_signed = false, a_in_place = false;
   uint8_t b_flip = 0;     // 0x80 where B has A's sign
   uint32_t b_shift = 0;   // what flipping adds to B
@@ -227,6 +227,9 @@ struct Slice {
   int64_t k0 = 0, depth = 0, groups = 0;
   bool last = false;
   const uint8_t* a = nullptr;  // packed rows; null: where they lie
+  // Of the panel in hand.
+  int64_t lone = 0;
+  const uint8_t* columns = nullptr;
 };
 
 // Turns the column sums of a panel into the terms of its columns, once they are those of all of k.
@@ -244,6 +247,39 @@ void Finish(const Int8Params& p, const SumsBlock& at) {
   RunInt8Chain(*p.chain, p.args, at);
 }
 
+// Columns of a panel that vectors would be nearly empty for are summed one by one, a row's bytes side by
+// side: 14 rows of a column take about 1.2 loads for 64 bytes each and 50 for adding up lanes; a vector of
+// columns takes an instruction for 4. Returns how many of `cols`.
+int64_t LoneColumns(const Job& job, int64_t cols, int64_t groups) {
+  constexpr int64_t kVector = kInt8Cols / 2;
+  const int64_t lone = cols % kVector;
+  return job.dots && lone * (groups / 12 + 4) < groups ? lone : 0;
+}
+
+// The last `lone` columns of a panel of `cols`, each with its bytes side by side.
+void SplitPanel(const uint8_t* panel, int64_t cols, int64_t lone, int64_t groups, uint8_t* to) {
+  for (int64_t j = cols - lone; j < cols; ++j)
+    for (int64_t g = 0; g < groups; ++g, to += kInt8Group)
+      std::memcpy(to, panel + (g * kInt8Cols + j) * kInt8Group, kInt8Group);
+}
+
+// The tile and then its lone columns, which lie at `columns`.
+void RunTile(const Job& job, Int8Tile tile, int64_t lone, const uint8_t* columns) {
+  const int64_t whole = tile.cols - lone;
+  if (whole > 0) {
+    tile.cols = whole;
+    job.tile(tile);
+  }
+  tile.c += whole;
+  if (tile.col_terms) tile.col_terms += whole;
+  for (int64_t j = 0; j < lone; ++j) {
+    tile.b = columns + j * tile.groups * kInt8Group;
+    job.dots(tile);
+    ++tile.c;
+    if (tile.col_terms) ++tile.col_terms;
+  }
+}
+
 // Row panel i against the panel of columns j, which the tile names already.
 void RunRows(const Job& job, const Block& t, const Corrections& x, const RowPanels& panels, const Slice& s,
              int64_t j, int64_t i, Int8Tile& tile) {
@@ -259,12 +295,12 @@ void RunRows(const Job& job, const Block& t, const Corrections& x, const RowPane
   tile.col_terms = terms && x.columns ? x.column_sums + j : nullptr;
   alignas(64) int32_t sums[kInt8Rows * kInt8Cols];
   tile.c = t.c ? t.c + row * t.ldc + j : sums;
-  job.tile(tile);
+  RunTile(job, tile, s.lone, s.columns);
   if (s.last && job.finishes)
     Finish(p, {tile.c, tile.ldc, t.batch, t.row + row, tile.rows, t.col + j, tile.cols});
 }
 
-void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPanels& panels, const Slice& s,
+void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPanels& panels, Slice s,
               uint8_t* scratch) {
   const Int8Params& p = *job.p;
   Int8Tile tile;
@@ -276,8 +312,17 @@ void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPan
   for (int64_t j = 0; j < t.cols; j += kInt8Cols) {
     tile.b = Panel(job, t, x, s.k0, s.depth, t.col + j, std::min(kInt8Cols, t.cols - j), scratch);
     if (s.last && job.one_term && x.columns) MakeColumnTerms(p, x, j);
-    for (int64_t i = 0; !rows_outside && i < panels.count; ++i) RunRows(job, t, x, panels, s, j, i, tile);
+    if (rows_outside) continue;
+    const int64_t cols = std::min(kInt8Cols, t.cols - j);
+    s.lone = scratch ? LoneColumns(job, cols, s.groups) : 0;
+    if (s.lone) {
+      uint8_t* columns = scratch + kInt8Cols * s.groups * kInt8Group;
+      SplitPanel(tile.b, cols, s.lone, s.groups, columns);
+      s.columns = columns;
+    }
+    for (int64_t i = 0; i < panels.count; ++i) RunRows(job, t, x, panels, s, j, i, tile);
   }
+  s.lone = 0;
   for (int64_t i = 0; rows_outside && i < panels.count; ++i) {
     for (int64_t j = 0; j < t.cols; j += kInt8Cols) {
       tile.b = PackedPanel(*p.packed_b, t.batch, s.k0, s.groups, t.col + j);
@@ -309,7 +354,10 @@ void RunBlock(const Job& job, Block t) {
   const int64_t depth = SliceDepth(p.k), padded_depth = RoundUp(std::max<int64_t>(depth, 1), kInt8Group);
   if (!job.a_in_place) a = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kA, t.rows * padded_depth / 4));
   uint8_t* b = nullptr;
-  if (!p.packed_b) b = reinterpret_cast<uint8_t*>(ThreadScratch(Scratch::kB, kInt8Cols * padded_depth / 4));
+  // A panel, and behind it up to half of its columns once more (SplitPanel).
+  if (!p.packed_b)
+    b = reinterpret_cast<uint8_t*>(
+        ThreadScratch(Scratch::kB, (kInt8Cols + kInt8Cols / 2) * padded_depth / 4));
   auto* memory = reinterpret_cast<int32_t*>(ThreadScratch(Scratch::kC, t.rows + RoundUp(t.cols, kInt8Cols)));
   if ((!a && !job.a_in_place) || (!b && !p.packed_b) || !memory) return;
   const Corrections x = Prepare(job, t, memory);
@@ -405,6 +453,7 @@ void RunInt8(const Int8Params& p) {
   job.tile = ChooseTile();
   job.a_signed = p.a.dtype == DType::kS8;
   job.a_in_place = ReadsAInPlace(p);
+  if (job.a_in_place && isa::HasVnni()) job.dots = Int8DotsVnni();
   job.b_flip = p.a.dtype == p.b.dtype ? 0x80 : 0;
   if (job.b_flip) job.b_shift = job.a_signed ? 128 : 0u - 128;
   const auto uniform = [](const ZeroPoints& z) { return !z.data || z.stride == 0; };

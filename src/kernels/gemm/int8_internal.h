@@ -26,6 +26,8 @@ struct Int8Tile {
 using Int8TileFn = void (*)(const Int8Tile&);
 Int8TileFn Int8TileForTier();  // widening to 16 bits
 Int8TileFn Int8TileVnni();     // null where it is not compiled; needs isa::HasVnni()
+// One column, whose bytes lie side by side at b, of rows whose groups do too. Null and needs as above.
+Int8TileFn Int8DotsVnni();
 
 // dst[group][column][k] = src[(4 group + k) * row_stride + column] ^ flip, for whole groups and kInt8Cols
 // columns.

@@ -4,6 +4,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -19,7 +20,6 @@ namespace {
 
 // g++ 12 keeps an array of __m512i in memory and one of its own vector type in registers.
 using V = int __attribute__((vector_size(64)));
-constexpr int kVectors = kInt8Cols / 16;
 
 template <bool kSignedA>
 OPSNN_VNNI inline V Dot(V sum, __m512i a, __m512i b) {
@@ -27,12 +27,14 @@ OPSNN_VNNI inline V Dot(V sum, __m512i a, __m512i b) {
 }
 
 // Rows are reached from every third row's pointer, as in micro.cc.
-template <int MR, bool kSignedA>
+template <int MR, int kVectors, bool kSignedA>
 OPSNN_VNNI void Tile(const Int8Tile& t) {
   constexpr int kBases = (MR + 2) / 3;
   V acc[MR][kVectors];
 #pragma GCC unroll 14
-  for (int i = 0; i < MR; ++i) acc[i][0] = acc[i][1] = V{};
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) acc[i][j] = V{};
   const uint8_t* a[kBases];
 #pragma GCC unroll 5
   for (int i = 0; i < kBases; ++i) a[i] = t.a + 3 * i * t.a_row;
@@ -42,31 +44,45 @@ OPSNN_VNNI void Tile(const Int8Tile& t) {
     __builtin_prefetch(t.c + i * t.ldc, 1, 3);
     __builtin_prefetch(t.c + i * t.ldc + kInt8Cols - 1, 1, 3);
   }
-  const int64_t row = t.a_row, step = t.a_group;
+  const int64_t row = t.a_row, step = t.a_group, depth = t.groups * kInt8Group;
   const uint8_t* b = t.b;
   constexpr int64_t kAhead = 16;  // groups: operands come from L2
+  // Rows of A that lie apart are asked for too, a line of one of them at a time: 16 groups use up a line of
+  // every row. Behind its end a row goes on with the one of the next tile, which follows in memory.
+  constexpr int64_t kBytesAhead = 128, kLine = 64, kLineGroups = kLine / kInt8Group;
+  const bool apart = row != kInt8Group;
+  const int64_t ahead_row = apart ? row : 0, last = std::max<int64_t>(0, t.groups - kBytesAhead / kInt8Group);
+  const uint8_t* ahead = t.a + (apart ? kBytesAhead : 0);
   for (int64_t g = 0; g < t.groups; ++g) {
-    const __m512i b0 = _mm512_loadu_si512(b), b1 = _mm512_loadu_si512(b + 64);
-    __builtin_prefetch(b + kAhead * kInt8Cols * kInt8Group, 0, 3);
-    __builtin_prefetch(b + kAhead * kInt8Cols * kInt8Group + 64, 0, 3);
+    __m512i bs[kVectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) {
+      bs[j] = _mm512_loadu_si512(b + j * kLine);
+      __builtin_prefetch(b + kAhead * kInt8Cols * kInt8Group + j * kLine, 0, 3);
+    }
+    if (g == last && apart) ahead += MR * row - depth;
+    __builtin_prefetch(ahead, 0, 3);
+    ahead += ahead_row;
+    if (g % kLineGroups == kLineGroups - 1 && apart) ahead += kLine - kLineGroups * row;
 #pragma GCC unroll 14
     for (int i = 0; i < MR; ++i) {
       int four;
       memcpy(&four, a[i / 3] + (i % 3) * row, sizeof(four));
       const __m512i x = _mm512_set1_epi32(four);
-      acc[i][0] = Dot<kSignedA>(acc[i][0], x, b0);
-      acc[i][1] = Dot<kSignedA>(acc[i][1], x, b1);
+#pragma GCC unroll 2
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = Dot<kSignedA>(acc[i][j], x, bs[j]);
     }
 #pragma GCC unroll 5
     for (int i = 0; i < kBases; ++i) a[i] += step;
     b += kInt8Cols * kInt8Group;
   }
   const auto columns = static_cast<uint32_t>((uint64_t{1} << t.cols) - 1);
-  const __mmask16 mask[kVectors] = {static_cast<__mmask16>(columns), static_cast<__mmask16>(columns >> 16)};
-  V terms[kVectors] = {};
-  if (t.col_terms) {
-    terms[0] = (V)_mm512_maskz_loadu_epi32(mask[0], t.col_terms);
-    terms[1] = (V)_mm512_maskz_loadu_epi32(mask[1], t.col_terms + 16);
+  __mmask16 mask[kVectors];
+  V terms[kVectors];
+#pragma GCC unroll 2
+  for (int j = 0; j < kVectors; ++j) {
+    mask[j] = static_cast<__mmask16>(columns >> (16 * j));
+    terms[j] = t.col_terms ? (V)_mm512_maskz_loadu_epi32(mask[j], t.col_terms + 16 * j) : V{};
   }
 #pragma GCC unroll 14
   for (int i = 0; i < MR; ++i) {
@@ -81,12 +97,13 @@ OPSNN_VNNI void Tile(const Int8Tile& t) {
   }
 }
 
-template <bool kSignedA, int... kRows>
+template <int kVectors, bool kSignedA, int... kRows>
 constexpr std::array<Int8TileFn, kInt8Rows> Table(std::integer_sequence<int, kRows...>) {
-  return {&Tile<kRows + 1, kSignedA>...};
+  return {&Tile<kRows + 1, kVectors, kSignedA>...};
 }
 using Rows = std::make_integer_sequence<int, kInt8Rows>;
-constexpr std::array<Int8TileFn, kInt8Rows> kTiles[2] = {Table<false>(Rows()), Table<true>(Rows())};
+constexpr std::array<Int8TileFn, kInt8Rows> kTiles[2][2] = {
+    {Table<1, false>(Rows()), Table<1, true>(Rows())}, {Table<2, false>(Rows()), Table<2, true>(Rows())}};
 
 // Lane r of the result: the sum of the lanes of s[r].
 OPSNN_VNNI inline __m512i SumsOfLanes(const V (&s)[16]) {
@@ -134,11 +151,40 @@ void AnySums(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, bool
   (is_signed ? &SumRows<true> : &SumRows<false>)(x, row_stride, rows, n, sums);
 }
 
-void AnyTile(const Int8Tile& t) { kTiles[t.a_signed][static_cast<size_t>(t.rows - 1)](t); }
+// One column: b is what it holds, one byte behind the other.
+template <bool kSignedA>
+OPSNN_VNNI void Dots(const Int8Tile& t) {
+  const int64_t n = t.groups * kInt8Group;
+  V s[16];
+#pragma GCC unroll 16
+  for (int r = 0; r < 16; ++r) s[r] = V{};
+  for (int64_t i = 0; i < n; i += 64) {
+    const __mmask64 mask = n - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (n - i)) - 1;
+    const __m512i b = _mm512_maskz_loadu_epi8(mask, t.b + i);
+#pragma GCC unroll 14
+    for (int r = 0; r < kInt8Rows; ++r) {
+      const __m512i a = _mm512_maskz_loadu_epi8(mask, t.a + (r < t.rows ? r : 0) * t.a_row + i);
+      s[r] = Dot<kSignedA>(s[r], a, b);
+    }
+  }
+  alignas(64) int32_t sums[16];
+  _mm512_store_si512(sums, SumsOfLanes(s));
+  for (int64_t r = 0; r < t.rows; ++r) {
+    auto sum = static_cast<uint32_t>(sums[r]);
+    if (t.row_terms) sum += static_cast<uint32_t>(t.row_terms[r]);
+    if (t.col_terms) sum += static_cast<uint32_t>(t.col_terms[0]);
+    int32_t* c = t.c + r * t.ldc;
+    *c = static_cast<int32_t>(t.accumulate ? sum + static_cast<uint32_t>(*c) : sum);
+  }
+}
+void AnyDots(const Int8Tile& t) { (t.a_signed ? &Dots<true> : &Dots<false>)(t); }
+
+void AnyTile(const Int8Tile& t) { kTiles[t.cols > 16][t.a_signed][static_cast<size_t>(t.rows - 1)](t); }
 
 }  // namespace
 
 Int8TileFn Int8TileVnni() { return &AnyTile; }
+Int8TileFn Int8DotsVnni() { return &AnyDots; }
 Int8SumsFn Int8SumsVnni() { return &AnySums; }
 
 }  // namespace opsnn::gemm
@@ -146,6 +192,7 @@ Int8SumsFn Int8SumsVnni() { return &AnySums; }
 #else
 namespace opsnn::gemm {
 Int8TileFn Int8TileVnni() { return nullptr; }
+Int8TileFn Int8DotsVnni() { return nullptr; }
 Int8SumsFn Int8SumsVnni() { return nullptr; }
 }  // namespace opsnn::gemm
 #endif
