@@ -40,6 +40,7 @@ struct Job {
   uint32_t b_shift = 0;   // what flipping adds to B
   bool one_term = false;  // the zero points make one term per row and one per column
   bool finishes = false;  // what follows runs tile by tile
+  BoundInt8Chain chain;   // where p has one
 };
 
 // Bytes (i, k) at data + i * i_stride + k * k_stride; what is packed of them is flipped.
@@ -241,10 +242,9 @@ void MakeColumnTerms(const Int8Params& p, const Corrections& x, int64_t j) {
 }
 
 // What follows the product and is known to this module, on whole sums.
-void Finish(const Int8Params& p, const SumsBlock& at) {
-  if (p.requantise)
-    return RequantiseBlock(*p.requantise, at.c, at.ldc, at.batch, at.row, at.rows, at.col, at.cols);
-  RunInt8Chain(*p.chain, p.args, at);
+void Finish(const Job& job, const SumsBlock& at) {
+  if (!job.p->requantise) return job.chain.Run(at);
+  RequantiseBlock(*job.p->requantise, at.c, at.ldc, at.batch, at.row, at.rows, at.col, at.cols);
 }
 
 // Columns of a panel that vectors would be nearly empty for are summed one by one, a row's bytes side by
@@ -297,7 +297,7 @@ void RunRows(const Job& job, const Block& t, const Corrections& x, const RowPane
   tile.c = t.c ? t.c + row * t.ldc + j : sums;
   RunTile(job, tile, s.lone, s.columns);
   if (s.last && job.finishes)
-    Finish(p, {tile.c, tile.ldc, t.batch, t.row + row, tile.rows, t.col + j, tile.cols});
+    Finish(job, {tile.c, tile.ldc, t.batch, t.row + row, tile.rows, t.col + j, tile.cols});
 }
 
 void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPanels& panels, Slice s,
@@ -371,7 +371,7 @@ void RunBlock(const Job& job, Block t) {
     s.k0 += s.depth;
   } while (s.k0 < p.k);
   if (job.finishes) return;
-  if (p.requantise || p.chain) return Finish(p, {t.c, t.ldc, t.batch, t.row, t.rows, t.col, t.cols});
+  if (p.requantise || p.chain) return Finish(job, {t.c, t.ldc, t.batch, t.row, t.rows, t.col, t.cols});
   if (p.program) RunProgramByRows(*p.program, p.args, {t.c, DType::kS32, t.ldc, 1}, t);
 }
 
@@ -458,6 +458,7 @@ void RunInt8(const Int8Params& p) {
   if (job.b_flip) job.b_shift = job.a_signed ? 128 : 0u - 128;
   const auto uniform = [](const ZeroPoints& z) { return !z.data || z.stride == 0; };
   job.one_term = uniform(p.a_zero) && uniform(p.b_zero);
+  if (p.chain) job.chain = BoundInt8Chain(*p.chain, p.args);
   job.finishes = job.one_term && (p.chain || p.requantise);
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1) * p.batch;
   const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();

@@ -41,7 +41,6 @@ using D = hn::ScalableTag<float>;
 using DI = hn::Rebind<int32_t, D>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-constexpr bool kFuses = HWY_TARGET != HWY_SSE4;  // else MulAdd rounds twice
 
 enum class Out { kF32, kFast, kDivide };
 
@@ -131,8 +130,7 @@ void Choose(const ChainBlock& t) {
 
 void ChainKernel(const ChainBlock& t, DType to, bool fast) {
   if (to == DType::kF32) return Choose<float, Out::kF32>(t);
-  if (fast && kFuses)
-    return (to == DType::kS8 ? &Choose<int8_t, Out::kFast> : &Choose<uint8_t, Out::kFast>)(t);
+  if (fast) return (to == DType::kS8 ? &Choose<int8_t, Out::kFast> : &Choose<uint8_t, Out::kFast>)(t);
   (to == DType::kS8 ? &Choose<int8_t, Out::kDivide> : &Choose<uint8_t, Out::kDivide>)(t);
 }
 
@@ -143,37 +141,44 @@ HWY_AFTER_NAMESPACE();
 namespace opsnn::gemm {
 namespace {
 OPSNN_TIER_TABLE(ChainKernel);
-
-ChainOperand Moved(const Int8Chain::Value& v, std::span<const vector::EpilogueArg> args,
-                   const SumsBlock& at) {
-  if (v.arg < 0) return {&v.constant, 0, 0};
-  const vector::BlockArg a = args[static_cast<size_t>(v.arg)].At(at.batch, 0, at.row, at.col);
-  return {static_cast<const float*>(a.data), a.row_stride, a.col_stride};
 }
-}  // namespace
 
-void RunInt8Chain(const Int8Chain& chain, std::span<const vector::EpilogueArg> args, const SumsBlock& at) {
+BoundInt8Chain::BoundInt8Chain(const Int8Chain& chain, std::span<const vector::EpilogueArg> args) {
+  const auto bind = [&](const Int8Chain::Value& v) -> Operand {
+    if (v.arg < 0) return {&v.constant, 0, 0, 0};
+    const vector::EpilogueArg& a = args[static_cast<size_t>(v.arg)];
+    return {static_cast<const float*>(a.data), a.batch_stride, a.row_stride, a.col_stride};
+  };
+  scale_ = bind(chain.scale), bias_ = bind(chain.bias);
+  if (chain.residual >= 0) residual_ = bind({chain.residual, 0});
+  y_ = args[static_cast<size_t>(chain.output)];
+  lo_ = chain.clip_lo, hi_ = chain.clip_hi;
+  if (!chain.quantises) return;
+  step_ = *bind(chain.step).data, zero_ = chain.zero.constant;
+  high_ = chain.quotient.high, low_ = chain.quotient.low;
+  least_ = chain.least - zero_, most_ = chain.most - zero_;
+  // What lies beyond these rounds to integers beyond what is stored, so that x is clipped once for both. The
+  // tier without fused multiply-add divides.
+  constexpr float kBeyond = 0.25f;
+  const float lo = step_ * (least_ - kBeyond), hi = step_ * (most_ + kBeyond);
+  fast_ = chain.quotient.exact && lo_ <= hi && hi_ >= lo && isa::ActiveTier() != isa::Tier::kSse4;
+  if (fast_) lo_ = std::max(lo_, lo), hi_ = std::min(hi_, hi);
+}
+
+void BoundInt8Chain::Run(const SumsBlock& at) const {
+  const auto moved = [&](const Operand& o) -> ChainOperand {
+    return {o.data + at.batch * o.batch_stride + at.row * o.row_stride + at.col * o.col_stride, o.row_stride,
+            o.col_stride};
+  };
   ChainBlock t;
   t.c = at.c, t.ldc = at.ldc, t.rows = at.rows, t.cols = at.cols;
-  t.scale = Moved(chain.scale, args, at), t.bias = Moved(chain.bias, args, at);
-  if (chain.residual >= 0) t.residual = Moved({chain.residual, 0}, args, at);
-  t.lo = chain.clip_lo, t.hi = chain.clip_hi;
-  bool fast = false;
-  if (chain.quantises) {
-    t.step = *Moved(chain.step, args, at).data, t.zero = chain.zero.constant;
-    t.least = chain.least - t.zero, t.most = chain.most - t.zero;
-    // What lies beyond these rounds to integers beyond what is stored, so that x is clipped once for both.
-    constexpr float kBeyond = 0.25f;
-    const float lo = t.step * (t.least - kBeyond), hi = t.step * (t.most + kBeyond);
-    fast = chain.quotient.exact && chain.clip_lo <= hi && chain.clip_hi >= lo;
-    if (fast) t.lo = std::max(t.lo, lo), t.hi = std::min(t.hi, hi);
-    t.high = chain.quotient.high, t.low = chain.quotient.low;
-  }
-  const vector::BlockArg y = args[static_cast<size_t>(chain.output)].At(at.batch, 0, at.row, at.col);
+  t.scale = moved(scale_), t.bias = moved(bias_);
+  if (residual_.data) t.residual = moved(residual_);
+  t.lo = lo_, t.hi = hi_;
+  t.step = step_, t.high = high_, t.low = low_, t.least = least_, t.most = most_, t.zero = zero_;
+  const vector::BlockArg y = y_.At(at.batch, 0, at.row, at.col);
   t.y = y.data, t.y_stride = y.row_stride;
-  // The tier without fused multiply-add divides: its clip is the program's own.
-  if (isa::ActiveTier() == isa::Tier::kSse4) fast = false, t.lo = chain.clip_lo, t.hi = chain.clip_hi;
-  OPSNN_TIER_CALL(ChainKernel)(t, y.dtype, fast);
+  OPSNN_TIER_CALL(ChainKernel)(t, y.dtype, fast_);
 }
 
 }  // namespace opsnn::gemm

@@ -37,7 +37,25 @@ struct SumsBlock {
   const int32_t* c = nullptr;
   int64_t ldc = 0, batch = 0, row = 0, rows = 0, col = 0, cols = 0;
 };
-void RunInt8Chain(const Int8Chain& chain, std::span<const vector::EpilogueArg> args, const SumsBlock& at);
+
+// The chain with the operands of a call, which both outlive it.
+class BoundInt8Chain {
+ public:
+  BoundInt8Chain() = default;
+  BoundInt8Chain(const Int8Chain& chain, std::span<const vector::EpilogueArg> args);
+  void Run(const SumsBlock& at) const;
+
+ private:
+  struct Operand {  // f32
+    const float* data = nullptr;
+    int64_t batch_stride = 0, row_stride = 0, col_stride = 0;
+  };
+  Operand scale_, bias_, residual_;
+  vector::EpilogueArg y_;
+  bool fast_ = false;      // multiplies instead of dividing
+  float lo_ = 0, hi_ = 0;  // of the clip; of both clips where fast
+  float step_ = 1, high_ = 0, low_ = 0, least_ = 0, most_ = 0, zero_ = 0;
+};
 
 }  // namespace opsnn::gemm
 

@@ -90,6 +90,7 @@ class DepthwiseRun {
     const auto taps = static_cast<int64_t>(layout_.taps().size());
     for (int64_t i = 0; i < taps; ++i) taps_.push_back(layout_.taps()[static_cast<size_t>(i)]);
     if (taps % 2 != 0) taps_.push_back(taps_.back());  // with a weight of 0
+    if (p.chain) chain_ = BoundInt8Chain(*p.chain, p.args);
     pitch_ = layout_.size(1);
     lines_ = std::clamp<int64_t>(kPositions / pitch_, 1, w_.out[0]);
   }
@@ -150,7 +151,7 @@ class DepthwiseRun {
       c = compact;
     }
     const int64_t cols = count * w_.out[1], col = (z * w_.out[0] + y) * w_.out[1];
-    if (p_.chain) return RunInt8Chain(*p_.chain, p_.args, {c, cols, image, row, 1, col, cols});
+    if (p_.chain) return chain_.Run({c, cols, image, row, 1, col, cols});
     if (p_.requantise) return RequantiseBlock(*p_.requantise, c, cols, image, row, 1, col, cols);
     if (p_.program)
       return RunProgramByRows(*p_.program, p_.args, {const_cast<int32_t*>(c), DType::kS32, cols, 1},
@@ -163,6 +164,7 @@ class DepthwiseRun {
   const ByteWindows& w_;
   const CutImage layout_;
   std::vector<int64_t> taps_;  // an even number
+  BoundInt8Chain chain_;       // where p has one
   int64_t pitch_ = 0, lines_ = 0;
 };
 

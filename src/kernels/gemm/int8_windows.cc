@@ -85,30 +85,40 @@ CutImage::CutImage(const ByteWindows& w) {
       }
 }
 
-// The positions of one line with this remainder; null: outside of the image.
-void CutImage::CopyLine(const ByteWindows& w, const uint8_t* row, int64_t remainder, uint8_t* to) const {
+CutImage::LineCopy CutImage::LineOf(const ByteWindows& w, int64_t remainder) const {
   const int64_t size = axis_[1].size, stride = w.stride[1], first = remainder - w.pad[1];
   // Position x is byte first + x * stride of the image's line.
-  const int64_t lo = std::clamp<int64_t>(first < 0 ? CeilDiv(-first, stride) : 0, 0, size);
-  const int64_t hi = std::clamp<int64_t>(w.in[1] > first ? CeilDiv(w.in[1] - first, stride) : 0, lo, size);
-  if (!row || hi == lo) return Fill(to, w.fill, size);
-  Fill(to, w.fill, lo);
-  const int64_t step = stride * w.in_stride[1];
-  const uint8_t* from = row + (first + lo * stride) * w.in_stride[1];
-  step == 1 ? CopyExactly(to + lo, from, hi - lo) : Gather(from, step, to + lo, hi - lo);
-  Fill(to + hi, w.fill, size - hi);
+  LineCopy line;
+  line.lo = std::clamp<int64_t>(first < 0 ? CeilDiv(-first, stride) : 0, 0, size);
+  line.hi = std::clamp<int64_t>(w.in[1] > first ? CeilDiv(w.in[1] - first, stride) : 0, line.lo, size);
+  line.step = stride * w.in_stride[1];
+  line.from = (first + line.lo * stride) * w.in_stride[1];
+  return line;
+}
+
+// Null: outside of the image.
+void CutImage::CopyLine(const LineCopy& line, const uint8_t* row, uint8_t fill, uint8_t* to) const {
+  const int64_t size = axis_[1].size, n = line.hi - line.lo;
+  if (!row || n == 0) return Fill(to, fill, size);
+  if (line.lo > 0) Fill(to, fill, line.lo);
+  const uint8_t* from = row + line.from;
+  line.step == 1 ? CopyExactly(to + line.lo, from, n) : Gather(from, line.step, to + line.lo, n);
+  if (line.hi < size) Fill(to + line.hi, fill, size - line.hi);
 }
 
 void CutImage::CopyChannel(const ByteWindows& w, const uint8_t* plane, uint8_t* to) const {
   for (const int64_t rz : axis_[2].remainder)
     for (const int64_t ry : axis_[0].remainder)
-      for (const int64_t rx : axis_[1].remainder)
+      for (const int64_t rx : axis_[1].remainder) {
+        const LineCopy line = LineOf(w, rx);
         for (int64_t z = 0; z < axis_[2].size; ++z)
           for (int64_t y = 0; y < axis_[0].size; ++y, to += axis_[1].size) {
             const int64_t iz = z * w.stride[2] + rz - w.pad[2], iy = y * w.stride[0] + ry - w.pad[0];
             const bool inside = iz >= 0 && iz < w.in[2] && iy >= 0 && iy < w.in[0];
-            CopyLine(w, inside ? plane + iz * w.in_stride[2] + iy * w.in_stride[0] : nullptr, rx, to);
+            const int64_t at = iz * w.in_stride[2] + iy * w.in_stride[0];
+            CopyLine(line, inside ? plane + at : nullptr, w.fill, to);
           }
+      }
 }
 
 // Rows of a group each through memory: each a few runs of neighbouring bytes.
