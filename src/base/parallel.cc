@@ -27,8 +27,9 @@ namespace {
 // waking a sleeping thread costs about 30 us.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kPausesPerClockRead = 32;
-// Indices are claimed a few at a time where there are many: a claim moves a cache line between cores, which
-// takes as long as a small body. So many claims still even out threads that are late.
+// Indices are claimed a few at a time where there are many: a claim that meets another thread's moves a cache
+// line between cores, which takes as long as a small body. So many claims still even out threads that are
+// late.
 constexpr int kClaimsPerThread = 16;
 // More workers than this are not told which core to leave free: telling takes 1 to 2 us for each.
 constexpr int kMostTold = 16;
@@ -94,11 +95,10 @@ class Pool {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     StartWorkers(threads - 1);
     fn_ = &fn;
-    n_ = n;
     grain_ = std::max<int64_t>(1, n / (threads * kClaimsPerThread));
     max_entered_ = static_cast<uint32_t>(std::min<int64_t>({threads - 1, n - 1, started_}));
+    CutShares(n, std::min<int64_t>(max_entered_ + 1, kMostShares));
     float_control_ = FloatControl();
-    next_.store(0, std::memory_order_relaxed);
     left_.store(0, std::memory_order_relaxed);
     const uint64_t job = (gate_.load(std::memory_order_relaxed) >> 32) + 1;
     gate_.store(job << 32 | kOpen, std::memory_order_seq_cst);
@@ -106,7 +106,7 @@ class Pool {
       LeaveThisCore();
       Wake(max_entered_);
     }
-    Work(fn, 0);
+    Work(fn, 0, 0);
     const uint32_t entered = Entered(gate_.fetch_and(~kOpen));
     AwaitWorkers(entered);
     const std::exception_ptr failure = std::exchange(failure_, nullptr);
@@ -124,6 +124,22 @@ class Pool {
  private:
   static constexpr uint64_t kOpen = 1u << 31;  // 64 bits wide, so that its complement keeps the job number
 
+  // The indices that one thread begins with (or two, of very many threads). Who is through with them helps
+  // the others with theirs.
+  static constexpr int64_t kMostShares = 64;
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+  void CutShares(int64_t n, int64_t count) {
+    const int64_t base = n / count, extra = n % count;
+    for (int64_t i = 0, begin = 0; i < count; begin = shares_[i++].end) {
+      shares_[i].next.store(begin, std::memory_order_relaxed);
+      shares_[i].end = begin + base + (i < extra ? 1 : 0);
+    }
+    count_ = count;
+  }
+
   // Where there is no room for all of them, whoever exists does the work, and nobody asks for more again.
   void StartWorkers(int wanted) {
     if (started_ >= std::min<int64_t>(wanted, most_)) return;
@@ -140,7 +156,8 @@ class Pool {
       const int rc = pthread_create(
           &id, &attr,
           [](void* p) -> void* {
-            static_cast<Pool*>(p)->WorkerLoop();
+            Pool* const pool = static_cast<Pool*>(p);
+            pool->WorkerLoop(pool->homes_.fetch_add(1, std::memory_order_relaxed));
             return nullptr;
           },
           this);
@@ -196,14 +213,19 @@ class Pool {
     for (int i = 0; i < woken; ++i) wake_.notify_one();
   }
 
-  void Work(FunctionRef<void(int64_t, int)> fn, int worker) {
+  // The share at `home` first, then the others'.
+  void Work(FunctionRef<void(int64_t, int)> fn, int worker, int64_t home) {
     InsideScope inside;
     try {
-      for (int64_t i; (i = next_.fetch_add(grain_, std::memory_order_relaxed)) < n_;)
-        for (const int64_t end = std::min(i + grain_, n_); i < end; ++i) fn(i, worker);
+      for (int64_t s = 0; s < count_; ++s, home = home + 1 < count_ ? home + 1 : 0) {
+        Share& share = shares_[home];
+        for (int64_t i; (i = share.next.fetch_add(grain_, std::memory_order_relaxed)) < share.end;)
+          for (const int64_t end = std::min(i + grain_, share.end); i < end; ++i) fn(i, worker);
+      }
     } catch (...) {
       if (!failed_.exchange(true, std::memory_order_acq_rel)) failure_ = std::current_exception();
-      next_.store(n_, std::memory_order_relaxed);  // the rest need not be done
+      // The rest need not be done.
+      for (int64_t s = 0; s < count_; ++s) shares_[s].next.store(shares_[s].end, std::memory_order_relaxed);
     }
   }
 
@@ -247,7 +269,9 @@ class Pool {
     --wakeups_;
   }
 
-  void WorkerLoop() {
+  // `home`: a thread begins with the same share of every job, so that what it wrote in the last one is still
+  // in its own caches.
+  void WorkerLoop(int64_t home) {
     uint64_t last_job = 0;
     for (;;) {
       AwaitJob(last_job);
@@ -259,7 +283,7 @@ class Pool {
         if (entered >= max_entered_.load(std::memory_order_relaxed)) break;
         if (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) continue;
         SetFloatControl(float_control_);
-        Work(*fn_, static_cast<int>(entered) + 1);
+        Work(*fn_, static_cast<int>(entered) + 1, (home < count_ ? home : entered + 1) % count_);
         left_.fetch_add(1, std::memory_order_release);
         break;
       }
@@ -278,16 +302,18 @@ class Pool {
   cpu_set_t told_set_, allowed_;
   // The job; written before the gate opens, read by those who entered.
   FunctionRef<void(int64_t, int)>* fn_ = nullptr;
-  int64_t n_ = 0, grain_ = 1;
+  int64_t grain_ = 1;
+  Share shares_[kMostShares];
+  int64_t count_ = 0;  // of shares_ in use
   uint32_t float_control_ = 0;
   std::atomic<uint32_t> max_entered_{0};
   alignas(64) std::atomic<uint64_t> gate_{0};
-  alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<uint32_t> left_{0};
   std::atomic<bool> failed_{false};
-  std::exception_ptr failure_;    // of whoever set failed_; read when all have left
-  std::atomic<int> sleepers_{0};  // changed under mutex_
-  int wakeups_ = 0;               // sleepers taken off the count and not up yet; guarded by mutex_
+  std::exception_ptr failure_;     // of whoever set failed_; read when all have left
+  std::atomic<int64_t> homes_{1};  // 0 is the caller's
+  std::atomic<int> sleepers_{0};   // changed under mutex_
+  int wakeups_ = 0;                // sleepers taken off the count and not up yet; guarded by mutex_
   std::mutex mutex_;
   std::condition_variable wake_;
 };

@@ -2,9 +2,9 @@
 //
 // The thread count is the number of computing threads in all, the caller included: with 1, nothing is started
 // and the caller's core alone works. Workers start on first use, spin briefly, then sleep; they are rebuilt
-// after fork. Pool threads take the caller's MXCSR. Work is claimed in index order from one counter, so
-// results must not depend on which thread runs which index (splits of a reduction belong to the shape, not
-// the threads).
+// after fork. Pool threads take the caller's MXCSR. Each thread begins with the same share of the indices in
+// every job, in order, and then helps with the others' shares: results must not depend on which thread runs
+// which index (splits of a reduction belong to the shape, not the threads).
 #ifndef OPSNN_BASE_PARALLEL_H_
 #define OPSNN_BASE_PARALLEL_H_
 

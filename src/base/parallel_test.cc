@@ -103,6 +103,36 @@ TEST_F(ParallelTest, WorkersAreDistinctAndBodiesSeeEarlierWrites) {
   for (int64_t i = 0; i < 64; ++i) ASSERT_EQ(value[static_cast<size_t>(i)], 3000 * i);
 }
 
+// Each body waits for the other one, so that both threads are there; then each runs the share that it had.
+TEST_F(ParallelTest, ThreadsKeepTheirShares) {
+  SetNumThreads(2);
+  std::set<std::thread::id> first, second;
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> in_body{0};
+    ParallelFor(2, [&](int64_t i, int) {
+      in_body.fetch_add(1);
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (in_body.load() < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      (i == 0 ? first : second).insert(std::this_thread::get_id());
+    });
+  }
+  EXPECT_EQ(first, std::set<std::thread::id>{std::this_thread::get_id()});
+  EXPECT_EQ(second.count(std::this_thread::get_id()), 0u);
+}
+
+// A share whose thread does not come is done by the others, from its first index on.
+TEST_F(ParallelTest, SharesOfAbsentThreadsAreDone) {
+  for (int64_t n : {2, 3, 65, 1000}) {
+    const ScopedThreadLimit limit(3);
+    std::vector<std::atomic<int>> count(static_cast<size_t>(n));
+    ParallelFor(n, [&](int64_t i, int worker) {
+      if (worker > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // as good as absent
+      count[static_cast<size_t>(i)].fetch_add(1);
+    });
+    for (auto& c : count) ASSERT_EQ(c.load(), 1);
+  }
+}
+
 TEST_F(ParallelTest, SleepersWakeUp) {
   for (int round = 0; round < 20; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // beyond the spin
