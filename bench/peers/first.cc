@@ -11,6 +11,7 @@
 #include "device/profile.h"
 #include "isa/tier.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/peak.h"
 #include "plan/gemm_blocking.h"
 
 namespace opsnn::peers {
@@ -25,7 +26,8 @@ constexpr int kShapes = 25, kWarmRuns = 5;
 gemm::Blocking Plan(int64_t m, int64_t n, int64_t k) {
   const device::DeviceProfile& host = device::HostProfileUnmeasured();
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
-  const plan::GemmBlocking g = plan::PlanGemmBlocking({m, n, k, 1}, {tile.mr, tile.nr}, host);
+  const plan::GemmBlocking g =
+      plan::PlanGemmBlocking({m, n, k, 1, sizeof(float), true}, {tile.mr, tile.nr, gemm::StepCycles()}, host);
   gemm::Blocking b;
   b.mc = g.mc, b.kc = g.kc;
   b.direct_floats = static_cast<int64_t>(host.l1_bytes()) / 8 * 7 / static_cast<int64_t>(sizeof(float));

@@ -6,6 +6,7 @@
 #include "isa/tier.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/int8.h"
+#include "kernels/gemm/peak.h"
 #include "plan/gemm_blocking.h"
 
 namespace opsnn::peers {
@@ -30,12 +31,16 @@ class Ours : public Contender {
     p_.epilogue.act = ToRegAct(c.act);
     const device::DeviceProfile& host = device::HostProfileUnmeasured();
     const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
-    const plan::GemmBlocking g = plan::PlanGemmBlocking({c.m, c.n, c.k, c.batch}, {tile.mr, tile.nr}, host);
-    p_.blocking.mc = g.mc;
-    p_.blocking.kc = g.kc;
+    const auto plan = [&](bool packed) {
+      const plan::GemmBlocking g = plan::PlanGemmBlocking({c.m, c.n, c.k, c.batch, sizeof(float), packed},
+                                                          {tile.mr, tile.nr, gemm::StepCycles()}, host);
+      p_.blocking.mc = g.mc, p_.blocking.kc = g.kc;
+    };
+    plan(false);
     p_.bf16_pairs = t == DType::kBF16 && isa::Bf16DotsPay();
     p_.blocking.direct_floats = static_cast<int64_t>(host.l1_bytes()) / 8 * 7 / sizeof(float);
     if (!c.constant || !gemm::PackingPays(p_)) return;
+    plan(true);
     packed_ = gemm::PackB(p_.b, c.k, c.n, c.batch, p_.blocking, p_.bf16_pairs);
     p_.packed_b = packed_.get();
   }

@@ -13,20 +13,22 @@
 namespace opsnn::plan {
 
 struct MicroTile {
-  int mr = 0, nr = 0;  // rows and columns of C that one micro-kernel call keeps in registers
+  int mr = 0, nr = 0;      // rows and columns of C that one micro-kernel call keeps in registers
+  double step_cycles = 0;  // that the core takes for one step of k, at best; 0: not known
 };
 
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0, batch = 1;
-  size_t a_size = 4;  // bytes of one packed element of A
+  size_t a_size = 4;      // bytes of one packed element of A
+  bool packed_b = false;  // B's panels lie ready: few rows of A to a block cost little
 };
 
 struct GemmBlocking {
   int64_t mc = 0, kc = 0;  // mc a multiple of mr unless it covers m whole
 };
 
-// kc depends on the shape alone, neither on threads nor on the machine: sums over k are cut the same way
-// everywhere, and a packed B fits every call. mc cuts no sum; it follows the size of L2. Threads share the
+// kc depends on K and the core, not on threads or the other sides: a packed B fits every call. No sum depends
+// on it: each block goes on from what the one before left in C. mc follows the size of L2. Threads share the
 // tiles that the kernel makes of this.
 GemmBlocking PlanGemmBlocking(const GemmShape& shape, MicroTile tile, const device::DeviceProfile& host);
 

@@ -156,8 +156,9 @@ TEST(GemmBlocking, FitsTheCacheAndDividesEvenly) {
   testing::Rng rng;
   const DeviceProfile p = TestHost();
   for (auto _ : testing::FuzzFor(100)) {
-    const MicroTile tile{static_cast<int>(rng.Int(4, 14)), static_cast<int>(8 * rng.Int(1, 6))};
-    const GemmShape s{rng.Size(4000), rng.Size(4000), rng.Size(4000), 1};
+    const MicroTile tile{static_cast<int>(rng.Int(4, 14)), static_cast<int>(8 * rng.Int(1, 6)),
+                         static_cast<double>(rng.Int(0, 40))};
+    const GemmShape s{rng.Size(4000), rng.Size(4000), rng.Size(4000), 1, 4, rng.Chance(0.5)};
     const GemmBlocking b = PlanGemmBlocking(s, tile, p);
     ASSERT_EQ(b.mc % tile.mr, 0);
     ASSERT_GT(b.kc, 0);
@@ -181,6 +182,18 @@ TEST(GemmBlocking, DepthDependsOnTheShapeAlone) {
     p.Set(Field::k_ub_bytes, static_cast<double>(l2 * 16), "test", false);
     EXPECT_EQ(PlanGemmBlocking(s, {14, 32}, p).kc, kc);
   }
+}
+
+TEST(GemmBlocking, PackedWeightsAreDeepWhereAStepTakesLong) {
+  const DeviceProfile p = TestHost();
+  GemmShape s{2048, 2048, 2048};
+  const MicroTile quick{14, 32, 14}, slow{14, 32, 28}, unknown{14, 32};
+  const int64_t shallow = PlanGemmBlocking(s, unknown, p).kc;
+  EXPECT_EQ(PlanGemmBlocking(s, slow, p).kc, shallow);
+  s.packed_b = true;
+  EXPECT_EQ(PlanGemmBlocking(s, quick, p).kc, shallow);
+  EXPECT_EQ(PlanGemmBlocking(s, slow, p).kc, 1024);
+  EXPECT_LE(PlanGemmBlocking(s, slow, p).mc * 1024 * 4, p.l1_bytes() / 2);
 }
 
 // ---- judge

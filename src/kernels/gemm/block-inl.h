@@ -69,8 +69,8 @@ OPSNN_BLOCK_ATTR void Micro(MicroArgs& g) {
         if constexpr (kPrefetchOperands) {
           a.Prefetch();
 #pragma GCC unroll 4
-          for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kAheadB * g.b_stride + j * kLanes, 0, 3);
-          if constexpr (kStoreB) __builtin_prefetch(b + kAheadB * g.b_stride + NV * kLanes - 1, 0, 3);
+          for (int j = 0; j < NV; ++j) __builtin_prefetch(b + g.b_ahead + j * kLanes, 0, 3);
+          if constexpr (kStoreB) __builtin_prefetch(b + g.b_ahead + NV * kLanes - 1, 0, 3);
         }
         Step<Math, MR, NV, kStoreB>(a, b, packed, acc);
       }
@@ -121,9 +121,12 @@ void RunTile(const BlockArgs& g, const TilePos& t, MicroArgs& m) {
   m.ahead.c_rows = g.panels.Height(t.next_p);
   m.ahead.c = t.last ? g.next_c : g.c + g.panels.Start(t.next_p) * g.ldc + t.next_j;
   const float* b = g.b + t.j / kNr * g.b_panel_stride;
+  m.b_ahead = kAheadB * g.b_row_stride;
+  if (g.streams_b && t.p == g.p0) m.b_ahead = kPanelsAhead * g.b_panel_stride;
   if (t.p == 0 && g.source && m.cols == kNr) {
     m.b = g.source + t.j;
     m.b_stride = g.source_stride;
+    m.b_ahead = kAheadB * g.source_stride;
     m.packed = const_cast<float*>(b);
     kStoringFns<Math>[unit_row][height - 1](m);
   } else {
@@ -145,7 +148,11 @@ void PanelsOutside(const BlockArgs& g, int64_t pieces, MicroArgs& m) {
     const bool last_panel = j + kNr >= g.cols;
     if (!spread) {
       const float* next = g.b + (j / kNr + 1) * g.b_panel_stride;
-      lines = last_panel || g.b_row_stride != kNr ? g.next : Lines(next, 0, 1, 4 * kNr * g.depth);
+      lines = last_panel              ? g.next
+              : g.b_row_stride == kNr ? Lines(next, 0, 1, 4 * kNr * g.depth)
+              : g.streams_b && !kPrefetchOperands
+                  ? Lines(next + (kPanelsAhead - 1) * g.b_panel_stride, 4 * g.b_row_stride, g.depth, 4 * kNr)
+                  : Lines();
       share = CeilDiv(lines.left, g.p1 - g.p0);
     }
     m.ahead.b_step = CeilDiv(share, pieces);

@@ -96,7 +96,9 @@ bool SetA(const Job& job, const Tile& t, int64_t k0, BlockArgs& g) {
   if (!dst) return false;
   for (int64_t i = 0; i < g.panels.count; ++i) {
     const int64_t row = g.panels.Start(i), height = g.panels.Height(i);
-    PackPanel(a.At(row, 0), height, g.depth, dst + row * g.depth, height);
+    PackSource rows = a.At(row, 0);
+    rows.next = height * a.i_stride;
+    PackPanel(rows, height, g.depth, dst + row * g.depth, height);
   }
   g.a = dst;
   g.a_layout = ALayout::kPacked;
@@ -180,10 +182,11 @@ Lines NzLines(const Job& job, PanelPiece t) {
   return Lines(first, RoundUp(stored, 16) * kBytes, CeilDiv(cols, NzStrip(b.dtype)), rows * kBytes);
 }
 
-// The lines of B that will be packed after columns [col, col + cols) of the K block at k0.
+// The lines of B that will be packed after columns [col, col + cols) of the K block at k0, or with which the
+// next block of rows begins where B is streamed.
 Lines NextLines(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, int64_t depth) {
   const Params& p = *job.p;
-  if (job.path != Path::kPanel) return {};
+  if (job.path != Path::kPanel && job.path != Path::kStream) return {};
   int64_t next = col + cols;
   if (next >= t.cols) next = 0, k0 += depth;
   if (k0 >= p.k) return {};
@@ -191,7 +194,9 @@ Lines NextLines(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t 
     return NzLines(job,
                    {t.batch, t.col + next, std::min(t.cols - next, cols), k0, std::min(depth, p.k - k0)});
   const PackSource b = OfPairs(job, Columns(p.b, t.batch)).At(t.col + next, k0);
-  const int64_t size = static_cast<int64_t>(SizeOf(p.b.dtype)), width = std::min(t.cols - next, cols);
+  const int64_t size = static_cast<int64_t>(SizeOf(p.b.dtype));
+  const int64_t most = job.path == Path::kStream ? 2 * job.micro.nr : cols;
+  const int64_t width = std::min(t.cols - next, most);
   depth = b.pair_k > 0 ? std::min(2 * depth, b.pair_k) : std::min(depth, p.k - k0);
   if (b.i_stride == 1) return Lines(b.data, b.k_stride * size, depth, width * size);
   if (b.k_stride == 1) return Lines(b.data, b.i_stride * size, width, depth * size);
@@ -328,6 +333,7 @@ void RunRows(const Job& job, const Tile& t, bool whole) {
       g.c = sums.to + j;
       g.sums = sums.from ? sums.from + j : nullptr;
       g.next = NextLines(job, t, k0, j, g.cols, g.depth);
+      g.streams_b = job.path == Path::kStream;
       g.next_c = j + g.cols < t.cols ? g.c + g.cols : sums.to;
       if (block_pass && job.path == Path::kPacked) {
         g.next = OperandLines(p, t.batch, t.row, t.col + j, t.rows, g.cols);
@@ -423,7 +429,12 @@ Grid MakeGrid(const Job& job, int64_t batch) {
   const int64_t mr = job.micro.mr, nr = job.micro.nr;
   Grid g;
   g.rows = p.m, g.cols = p.n;
-  const int64_t rows = job.path == Path::kDirect ? std::max(DirectRows(p), kMinDirectRows) : p.blocking.mc;
+  const bool panels = job.path == Path::kPanel || (job.path == Path::kPacked && !job.wide);
+  int64_t rows = job.path == Path::kDirect ? std::max(DirectRows(p), kMinDirectRows) : p.blocking.mc;
+  // A program follows when all rows have passed some panels: what they left must still be in L2 (on a Zen 4
+  // the program waits 50 cycles for a line that is not).
+  if (panels && p.epilogue.program)
+    rows = std::min(rows, std::max(kBlockRows, p.blocking.direct_floats / (4 * kBlockCols)));
   // Sums of several spans are kept apart (PlaceSums): tiles are then cut so that these stay in L2.
   constexpr int64_t kMaxSpanCols = 4096;
   const int64_t widest = !p.c ? kMaxScratchCols : p.k > SumSpan(p.bf16_pairs) ? kMaxSpanCols : p.n;
@@ -443,6 +454,9 @@ Grid MakeGrid(const Job& job, int64_t batch) {
       }
     }
   }
+  // As many rows of tiles for each thread.
+  if (threads > 1 && g.nm > 1 && g.nm < p.m / mr && g.nn * batch % threads != 0)
+    g.nm = RoundUp(g.nm, threads);
   g.tm = CeilDiv(p.m, g.nm);
   g.tn = RoundUp(CeilDiv(p.n, g.nn), nr);
   g.nm = CeilDiv(p.m, g.tm), g.nn = CeilDiv(p.n, g.tn);

@@ -92,6 +92,7 @@ struct BlockArgs {
   int64_t a_stride = 0;      // the stride that is not 1; unused when packed
   const float* b = nullptr;  // panel j at b + j * b_panel_stride, row k of it at + k * b_row_stride
   int64_t b_panel_stride = 0, b_row_stride = 0;
+  bool streams_b = false;  // from memory, where it lies
   // Not null: whole panels are not packed yet, column j of row k lies at source + k * source_stride + j; the
   // tile of row panel 0 writes them to b.
   const float* source = nullptr;
@@ -136,6 +137,7 @@ struct PackSource {
   int64_t i_stride = 0, k_stride = 0;
   // Not 0: of words of bf16 pairs instead (bf16_internal.h), and this many values lie along k.
   int64_t pair_k = 0;
+  int64_t next = 0;  // elements from here to what is packed after it and may be asked for meanwhile
   PackSource At(int64_t i, int64_t k) const {
     PackSource s = *this;
     if (pair_k > 0) s.pair_k -= 2 * k, k *= 2;

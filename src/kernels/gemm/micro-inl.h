@@ -39,6 +39,9 @@ constexpr int64_t kPiece = 16;  // steps of k between two groups of prefetches: 
 // the load ports have no room for it.
 constexpr bool kPrefetchOperands = kLanes == 16;
 constexpr int64_t kAheadA = 32, kAheadB = 8;
+// From a B that comes from memory the same rows of a panel further on are asked for, by the first tile that
+// reads one: the time of a panel or two is what memory takes to answer.
+constexpr int64_t kPanelsAhead = 2;
 
 // Where a tile waits for its activation: in C, whose lines may be on their way still, the values would be
 // stored twice (on a Zen 4, 36 cycles a line behind 3136x64x64, 17 from here).
@@ -52,7 +55,8 @@ struct MicroArgs {
   int64_t a_stride;
   const float* b;
   int64_t b_stride;
-  int64_t b_pair;  // wide tiles: from one panel to the next
+  int64_t b_ahead;  // from a row of B to what is asked for while it is used
+  int64_t b_pair;   // wide tiles: from one panel to the next
   float* c;
   int64_t ldc;
   int64_t depth, cols;

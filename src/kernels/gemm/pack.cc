@@ -55,9 +55,12 @@ HWY_INLINE void StoreBlocks(DV d, hn::Vec<DV> v, float* dst, int64_t step) {
   }
 }
 
-// Four rows of kLanes values, transposed: value (i, k) to dst[k * ld + i].
-HWY_INLINE void TransposeFour(const float* src, int64_t i_stride, float* dst, int64_t ld) {
+// Four rows of kLanes values, transposed: value (i, k) to dst[k * ld + i]. The rows `next` further on are
+// asked for.
+HWY_INLINE void TransposeFour(const float* src, int64_t i_stride, float* dst, int64_t ld, int64_t next) {
   const D d;
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) __builtin_prefetch(src + i * i_stride + next, 0, 2);
   const V r0 = hn::LoadU(d, src), r1 = hn::LoadU(d, src + i_stride);
   const V r2 = hn::LoadU(d, src + 2 * i_stride), r3 = hn::LoadU(d, src + 3 * i_stride);
   const V q0 = hn::InterleaveLower(d, r0, r2), q1 = hn::InterleaveLower(d, r1, r3);
@@ -69,14 +72,14 @@ HWY_INLINE void TransposeFour(const float* src, int64_t i_stride, float* dst, in
 }
 
 // Unit stride along k: a transposition by groups of four rows; the last group overlaps the one before.
-void PackTransposed(const float* src, int64_t i_stride, int64_t width, int64_t depth, float* dst,
-                    int64_t ld) {
+void PackTransposed(const float* src, int64_t i_stride, int64_t width, int64_t depth, float* dst, int64_t ld,
+                    int64_t next) {
   int64_t k = 0;
   if (width >= 4) {
     for (; k + kLanes <= depth; k += kLanes) {
       for (int64_t i = 0; i < width; i += 4) {
         const int64_t first = std::min(i, width - 4);
-        TransposeFour(src + first * i_stride + k, i_stride, dst + k * ld + first, ld);
+        TransposeFour(src + first * i_stride + k, i_stride, dst + k * ld + first, ld, next);
       }
     }
     if (width < ld) {
@@ -95,7 +98,7 @@ void PackF32Kernel(const PackSource& s, int64_t width, int64_t depth, float* dst
   if (s.i_stride == 1) {
     PackRows(src, s.k_stride, width, depth, dst, ld);
   } else if (s.k_stride == 1) {
-    PackTransposed(src, s.i_stride, width, depth, dst, ld);
+    PackTransposed(src, s.i_stride, width, depth, dst, ld, s.next);
   } else {
     for (int64_t k = 0; k < depth; ++k) {
       for (int64_t i = 0; i < width; ++i) dst[k * ld + i] = src[i * s.i_stride + k * s.k_stride];

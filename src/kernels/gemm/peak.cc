@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <numeric>
@@ -11,6 +12,8 @@
 #include "base/parallel.h"
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
+#include "isa/tier.h"
+#include "kernels/gemm/gemm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace opsnn::gemm::HWY_NAMESPACE {
@@ -58,6 +61,48 @@ double FmaRate(int threads) {
   // A core that claims two of the samples measures the second as well as the first.
   ParallelFor(threads, [&](int64_t i, int) { rates[static_cast<size_t>(i)] = Sample(30000); });
   return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
+namespace {
+// Seconds of a cycle: a chain of additions takes one for each.
+double CycleSeconds() {
+  constexpr int kSteps = 4000;
+  uint64_t x = 0;
+  const auto t0 = std::chrono::steady_clock::now();
+  for (int i = 0; i < kSteps; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) {
+      ++x;
+      asm volatile("" : "+r"(x));
+    }
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count() / (8.0 * kSteps);
+}
+
+// Full cycles of a vector of multiply-adds: 1, or a half where two are issued at a time. Between the two
+// there is nothing, so that noise does not matter.
+double VectorCycles(const MicroTile& tile) {
+  constexpr int kSamples = 6, kSteps = 700;
+  double cycle = 1, rate = 0;
+  for (int i = 0; i < kSamples; ++i) {
+    rate = std::max(rate, Sample(kSteps));
+    cycle = std::min(cycle, CycleSeconds());
+  }
+  const double lanes = tile.nr / 2.0, cycles = 2 * lanes / (rate * cycle);
+  return cycles > 0.75 ? 1 : 0.5;
+}
+}  // namespace
+
+double StepCycles() {
+  static std::array<std::atomic<double>, isa::kNumTiers> known{};
+  const isa::Tier tier = isa::ActiveTier();
+  std::atomic<double>& cycles = known[static_cast<size_t>(tier)];
+  if (cycles.load(std::memory_order_relaxed) == 0) {
+    const MicroTile tile = TileFor(tier);
+    double none = 0;  // the first answer stays
+    cycles.compare_exchange_strong(none, tile.mr * 2 * VectorCycles(tile));
+  }
+  return cycles.load(std::memory_order_relaxed);
 }
 
 double FmaPeak(int samples) {

@@ -1,12 +1,14 @@
 // f32 accumulation: the loops around kernels/gemm, and the post program as its epilogue.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/knobs.h"
 #include "device/profile.h"
 #include "isa/bf16_dots.h"
 #include "isa/tier.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/peak.h"
 #include "kernels/gemm/regions.h"
 #include "op/exact.h"
 #include "ops/matmul/product_kernel.h"
@@ -23,7 +25,7 @@ constexpr int64_t kPlainSide = 32;
 bool IsPlain() { return GetKnobs().product == ProductMode::kPlain; }
 
 // kc and mc from the planner, and what may stay in place.
-gemm::Blocking BlockingFor(const LoopNest& nest) {
+gemm::Blocking BlockingFor(const LoopNest& nest, bool packed_b) {
   gemm::Blocking b;
   if (IsPlain()) {
     b.mc = b.kc = kPlainSide;
@@ -33,7 +35,8 @@ gemm::Blocking BlockingFor(const LoopNest& nest) {
   const device::DeviceProfile& host = device::HostProfileUnmeasured();
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
   const plan::GemmBlocking g =
-      plan::PlanGemmBlocking({nest.m(), nest.n, nest.k, nest.batch()}, {tile.mr, tile.nr}, host);
+      plan::PlanGemmBlocking({nest.m(), nest.n, nest.k, nest.batch(), sizeof(float), packed_b},
+                             {tile.mr, tile.nr, gemm::StepCycles()}, host);
   b.mc = std::max<int64_t>(g.mc, tile.mr);
   b.kc = std::max<int64_t>(g.kc, 1);
   b.direct_floats = plan::DirectFloats(host);
@@ -161,6 +164,7 @@ void F32Product::PlanPackedB(const ProductCall& call) {
   if (IsPlain() || !call.context->packs || !b.constant || nest_.lead.rank() > 2 ||
       !gemm::PackingPays(params_))
     return;
+  const gemm::Blocking unpacked = std::exchange(params_.blocking, BlockingFor(nest_, true));
   const gemm::MicroTile tile = gemm::TileFor(isa::ActiveTier());
   const int64_t batch = params_.b.batch_stride == 0 ? 1 : params_.batch;
   const std::string key = StrFormat(
@@ -184,6 +188,7 @@ void F32Product::PlanPackedB(const ProductCall& call) {
         return gemm::PackB(from, params_.k, params_.n, batch, params_.blocking, params_.bf16_pairs);
       });
   packed_ = std::static_pointer_cast<const gemm::PackedB>(packed);
+  if (!packed_) params_.blocking = unpacked;
   params_.packed_b = packed_.get();
 }
 
@@ -205,7 +210,7 @@ Status F32Product::Plan(const ProductCall& call) {
     params_.nz_b = gemm::NzOperand{nullptr, b.dtype, call.strips->transposed, params_.b.batch_stride};
   params_.c_row_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 1];
   params_.c_batch_stride = rest_ ? 0 : c_.lead[c_.lead.rank() - 2];
-  params_.blocking = BlockingFor(nest_);
+  params_.blocking = BlockingFor(nest_, false);
   if (IsPlain()) params_.path = gemm::Path::kPanel;
   params_.bf16_pairs =
       !op::PlansExactly() && nest_.a.dtype == DType::kBF16 && b.dtype == DType::kBF16 && isa::Bf16DotsPay();
