@@ -257,10 +257,10 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   const int64_t blocks = (s.c + kC0 - 1) / kC0, in_plane = s.plane() * kC0, out_plane = s.out_plane() * kC0;
   const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
   const int64_t rows = s.od * s.oh, per_task = RowsPerTask(rows, row_bytes, ThreadsAvailable()),
-                chunks = (rows + per_task - 1) / per_task;
+                chunks = EvenChunks(rows, per_task, 1);
   ParallelOwned(s.n * blocks * chunks, [&](int64_t i) {
     const int64_t image_block = i / chunks, b = image_block % blocks, n = image_block / blocks;
-    const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, rows);
+    const int64_t chunk = i % chunks, begin = rows * chunk / chunks, end = rows * (chunk + 1) / chunks;
     const int64_t at = image_block * out_plane + begin * s.ow * kC0;
     DepthwiseBlock block;
     block.x = ops.x + image_block * in_plane;

@@ -221,18 +221,18 @@ void DirectRun::Run() {
   }
   if (SharesGroups(threads)) return ShareGroups(threads);
   const int64_t per_task = first_layer() ? row_rounds_ : RowsPerChunk(total_rows, threads);
-  const int64_t row_tasks = CeilDiv(total_rows, per_task) * (first_layer() ? s_.n : 1);
+  const int64_t chunks = EvenChunks(total_rows, per_task, threads);
+  const int64_t row_tasks = chunks * (first_layer() ? s_.n : 1);
   // Few rows (small images): also split the output groups.
   int64_t splits = 1;
   if (threads > 1 && plan_.variant != Variant::kGrouped)
     splits = std::min(groups, CeilDiv(threads * kTasksPerThread, row_tasks));
-  const int64_t chunks = CeilDiv(total_rows, per_task);
   ParallelFor(row_tasks * splits, [&](int64_t i, int) {
     const int64_t task = i / splits, part = i % splits;
     const int64_t image_base = first_layer() ? task / chunks * s_.oh : 0;
     const int64_t chunk = first_layer() ? task % chunks : task;
-    const RowRange rows{image_base + chunk * per_task,
-                        image_base + std::min((chunk + 1) * per_task, total_rows)};
+    const RowRange rows{image_base + total_rows * chunk / chunks,
+                        image_base + total_rows * (chunk + 1) / chunks};
     RunTask(rows, static_cast<size_t>(groups * part / splits),
             static_cast<size_t>(groups * (part + 1) / splits));
   });
@@ -246,8 +246,11 @@ void DirectRun::ShareGroups(int threads) const {
   const int64_t groups = static_cast<int64_t>(plan_.oc_groups.size());
   for (int64_t row = 0; row < total_rows; row += per_chunk) {  // stays in L2 while all groups pass over it
     const int64_t count = std::min(per_chunk, total_rows - row);
-    const int64_t parts =
-        weights_ ? std::clamp<int64_t>(CeilDiv(kUnitsPerThread * threads, groups), 1, count) : 1;
+    // Where groups cannot be shared evenly, as many parts as there are threads can.
+    const int64_t wanted = groups % threads == 0
+                               ? CeilDiv(kUnitsPerThread * threads, groups)
+                               : RoundUp(CeilDiv(kUnitsPerThread * threads, groups), threads);
+    const int64_t parts = weights_ ? std::clamp<int64_t>(wanted, 1, count) : 1;
     ParallelOwned(groups * parts, [&](int64_t unit) {
       const auto g = static_cast<size_t>(unit / parts);
       const int64_t part = unit % parts;

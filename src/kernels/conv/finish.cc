@@ -80,6 +80,11 @@ int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads, int64_t 
   return std::max<int64_t>(1, std::min(rows, total_rows));
 }
 
+int64_t EvenChunks(int64_t total_rows, int64_t rows_per_task, int threads) {
+  const int64_t chunks = CeilDiv(total_rows, rows_per_task);
+  return threads > 1 ? std::min(RoundUp(chunks, threads), total_rows) : chunks;
+}
+
 void* ThreadScratch(size_t bytes) {
   thread_local AlignedBuffer buffer;
   if (buffer.bytes() < bytes) {

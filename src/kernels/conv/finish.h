@@ -27,6 +27,9 @@ int64_t ChunkBytesBesideStream();
 // Rows per task: chunks of `chunk_bytes`, and a few tasks per thread. `row_bytes` is what one row of work
 // reads and writes.
 int64_t RowsPerTask(int64_t total_rows, int64_t row_bytes, int threads, int64_t chunk_bytes = kChunkBytes);
+// Chunks of rows of at most that many, all about equal and as many for each thread: chunk c holds the rows
+// [total * c / chunks, total * (c + 1) / chunks).
+int64_t EvenChunks(int64_t total_rows, int64_t rows_per_task, int threads);
 inline constexpr int64_t kTasksPerThread = 4;  // enough to even out threads that start late
 
 // Of the output as it is, whatever falls outside the input.
