@@ -6,6 +6,7 @@
 #include "base/int_math.h"
 #include "base/parallel.h"
 #include "base/work_range.h"
+#include "isa/caches.h"
 #include "kernels/conv/act_pass.h"
 #include "kernels/conv/finish.h"
 #include "kernels/conv/pack.h"
@@ -347,18 +348,27 @@ void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, con
                          const float* x, const Ahead& ahead) const {
   int64_t num_tiles = 0;
   for (const TileGeometry& tile : set.tiles) num_tiles += tile.repeat;
-  // Each tile asks for its share of the weights to come, which arrive from memory once.
+  // Each tile asks for its share of the weights to come, which arrive from memory once. What there is no room
+  // for in L2 beside these weights waits for the last tile, behind which they are not needed any more.
   const float* next = nullptr;
-  int64_t next_floats = 0;
+  int64_t next_floats = 0, early = 0;
   if (ahead.group) {
     const int64_t all = GroupFloats(phase, *ahead.group), from = all * ahead.part / ahead.parts;
     next = Weights(phase, *ahead.group).data + from;
     next_floats = all * (ahead.part + 1) / ahead.parts - from;
+    const int64_t room = isa::HostCaches().l2 * 7 / 8 / kFloatBytes - GroupFloats(phase, g);
+    early = std::clamp<int64_t>(room, 0, next_floats);
   }
+  const auto asked = [&](int64_t tiles) {  // for behind so many tiles
+    return tiles < num_tiles ? std::min(next_floats * tiles / num_tiles, early * tiles / (num_tiles - 1))
+                             : next_floats;
+  };
+  int64_t done = 0;
   for (const TileGeometry& tile : set.tiles) {
-    const int64_t share = next ? next_floats * tile.repeat / num_tiles : 0;
+    const int64_t share = next ? asked(done + tile.repeat) - asked(done) : 0;
     RunTile(tile, set, phase, g, weights, x, next, share);
     if (next) next += share;
+    done += tile.repeat;
   }
 }
 
