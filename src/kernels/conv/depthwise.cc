@@ -258,9 +258,16 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args) {
   const int64_t row_bytes = (s.w * s.sh + s.ow) * kC0 * static_cast<int64_t>(sizeof(float));
   const int64_t rows = s.od * s.oh, per_task = RowsPerTask(rows, row_bytes, ThreadsAvailable()),
                 chunks = EvenChunks(rows, per_task, 1);
+  // Layers before and behind share out images and rows, unless their weights are more than both (as in
+  // DirectRun::SharesGroups): with six times as many channels on this side as on the other, as networks have.
+  constexpr int64_t kTimes = 6;
+  const bool by_rows = s.c <= (kTimes + 1) * s.n * s.out_plane();
   ParallelOwned(s.n * blocks * chunks, [&](int64_t i) {
-    const int64_t image_block = i / chunks, b = image_block % blocks, n = image_block / blocks;
-    const int64_t chunk = i % chunks, begin = rows * chunk / chunks, end = rows * (chunk + 1) / chunks;
+    const int64_t n = i / (blocks * chunks), in_image = i % (blocks * chunks);
+    const int64_t b = by_rows ? in_image % blocks : in_image / chunks,
+                  chunk = by_rows ? in_image / blocks : in_image % chunks;
+    const int64_t image_block = n * blocks + b, begin = rows * chunk / chunks,
+                  end = rows * (chunk + 1) / chunks;
     const int64_t at = image_block * out_plane + begin * s.ow * kC0;
     DepthwiseBlock block;
     block.x = ops.x + image_block * in_plane;

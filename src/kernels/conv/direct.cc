@@ -188,17 +188,17 @@ void DirectRun::MakeSegments() {
 }
 
 // Threads that share out rows all read every weight, once per task where the weights do not stay in L2;
-// threads that share out output groups all read the whole input: the smaller of the two is read by everybody.
-// That also keeps the tiles of small images whole. Many rows give every thread chunks of its own, in which it
-// reads each weight once either way.
+// threads that share out output groups all read the whole input, and the layer behind, which shares out rows,
+// finds the result by groups: half of both then comes from the caches of other cores. So the smaller of
+// weights and images crosses. Groups also keep the tiles of small images whole. Many rows give every thread
+// chunks of its own, in which it reads each weight once either way.
 bool DirectRun::SharesGroups(int threads) const {
   constexpr int64_t kChunksPerThread = 3;
   if (threads == 1 || first_layer() || plan_.variant == Variant::kGrouped) return false;
   if (static_cast<int64_t>(plan_.oc_groups.size()) < threads) return false;
   const int64_t rows = s_.n * rows_;
   if (CeilDiv(rows, RowsPerChunk(rows, 1)) >= kChunksPerThread * threads) return false;
-  const int64_t input = s_.n * in_blocks_ * kC0 * s_.plane();
-  return plan_.packed_floats > input || StreamsWeights();
+  return plan_.packed_floats > s_.n * kC0 * (in_blocks_ * s_.plane() + blocks_ * s_.out_plane());
 }
 
 // Plain weights that would not stay in L2, each used by one thread for one chunk: a group at a time is packed
@@ -228,7 +228,7 @@ void DirectRun::Run() {
   int64_t splits = 1;
   if (threads > 1 && plan_.variant != Variant::kGrouped)
     splits = std::min(groups, CeilDiv(threads * kTasksPerThread, row_tasks));
-  ParallelFor(row_tasks * splits, [&](int64_t i, int) {
+  ParallelOwned(row_tasks * splits, [&](int64_t i) {
     const int64_t task = i / splits, part = i % splits;
     const int64_t image_base = first_layer() ? task / chunks * s_.oh : 0;
     const int64_t chunk = first_layer() ? task % chunks : task;
@@ -360,7 +360,8 @@ void DirectRun::RunGroup(const TileSet& set, size_t phase, const OcGroup& g, con
     early = std::clamp<int64_t>(room, 0, next_floats);
   }
   const auto asked = [&](int64_t tiles) {  // for behind so many tiles
-    return tiles < num_tiles ? std::min(next_floats * tiles / num_tiles, early * tiles / (num_tiles - 1))
+    return tiles < num_tiles ? std::min(next_floats * tiles / num_tiles,
+                                        early * tiles / std::max<int64_t>(1, num_tiles - 1))
                              : next_floats;
   };
   int64_t done = 0;

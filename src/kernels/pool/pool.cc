@@ -36,9 +36,10 @@ class PoolRun {
     const int64_t per_task = std::clamp<int64_t>(kScratchBytes / row_bytes, 1, s_.oh);
     const int64_t chunks = CeilDiv(s_.oh, per_task);
     std::atomic<bool> failed{false};
+    // By rows, as the convolutions before and behind are shared out.
     ParallelOwned(s_.n * blocks * chunks, [&](int64_t i) {
-      const int64_t begin = i % chunks * per_task, end = std::min(begin + per_task, s_.oh);
-      if (!RunRows(i / chunks / blocks, i / chunks % blocks, begin, end)) failed = true;
+      const int64_t begin = i / blocks % chunks * per_task, end = std::min(begin + per_task, s_.oh);
+      if (!RunRows(i / blocks / chunks, i % blocks, begin, end)) failed = true;
     });
     if (!failed) return OkStatus();
     return Errorf(Code::kRuntime, "pooling: no memory for the copies of image rows.");
