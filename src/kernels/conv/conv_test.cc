@@ -309,7 +309,8 @@ TEST_P(ConvTest, KnownShapes) {
       {2, 1, 9, 9, 5, 3, 1, 1, 1, false, false, Variant::kFirstLayer},
       {2, 64, 7, 7, 96, 1, 1, 0, 1, false, true, Variant::kPointwise},
       {1, 40, 1, 1, 130, 1, 1, 0, 1, false, true, Variant::kPointwise},
-      {1, 960, 3, 4, 640, 1, 1, 0, 1, false, true, Variant::kPointwise},  // shared weights, one tile of pixels
+      {1, 960, 3, 4, 640, 1, 1, 0, 1, false, true,
+       Variant::kPointwise},  // shared weights, one tile of pixels
       {1, 650, 2, 2, 530, 3, 1, 1, 1, false, true, Variant::kDirect},
       {3, 48, 7, 7, 80, 3, 1, 1, 1, false, true, Variant::kDirect},
       {1, 32, 14, 14, 64, 3, 2, 1, 1, false, true, Variant::kDirect},
