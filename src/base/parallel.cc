@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -19,6 +21,7 @@
 #include "base/knobs.h"
 #include "base/log.h"
 #include "base/pool_awake.h"
+#include "base/work_range.h"
 
 namespace opsnn {
 namespace {
@@ -84,45 +87,80 @@ class InsideScope {
   const bool outer_;
 };
 
-// One job at a time. `gate_` names the job and admits workers: number of the job in the upper half, then an
-// open bit, then how many workers have entered. A worker enters by one compare-and-swap and gets its worker
-// index from it; the caller closes the gate when the indices are used up and waits only for those inside, so
-// a worker that is slow to wake up delays nobody.
+// Says nothing and does nothing: what the job's function is before there is a job.
+constexpr auto kNothing = [](int64_t, int) {};
+
+// One job at a time. Of two kinds: indices, of which each thread begins with a share and helps with
+// those of others; or parts, of which each worker has its own.
+//
+// The gate names the job and admits workers: number of the job in the upper half, then an open bit, then how
+// many workers have entered (or, of parts, a bit for each that its worker has not taken). A worker enters by
+// one compare-and-swap and gets its index from it; the caller closes the gate when its own work is done and
+// waits only for those inside, so a worker that is slow to wake up delays nobody. All that a worker needs of
+// a job lies in the line of the gate: handing over a job takes this one line to the worker and back.
 class Pool {
  public:
   // False when another thread's job has the pool; the caller then works alone.
   bool TryRun(int64_t n, int threads, FunctionRef<void(int64_t, int)> fn) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     StartWorkers(threads - 1);
-    fn_ = &fn;
-    grain_ = std::max<int64_t>(1, n / (threads * kClaimsPerThread));
-    max_entered_ = static_cast<uint32_t>(std::min<int64_t>({threads - 1, n - 1, started_}));
-    CutShares(n, std::min<int64_t>(max_entered_ + 1, kMostShares));
-    float_control_ = FloatControl();
-    left_.store(0, std::memory_order_relaxed);
-    const uint64_t job = (gate_.load(std::memory_order_relaxed) >> 32) + 1;
-    gate_.store(job << 32 | kOpen, std::memory_order_seq_cst);
+    const auto workers = std::min<int64_t>({threads - 1, n - 1, started_});
+    Describe(static_cast<int>(workers), fn);
+    job_.grain = std::max<int64_t>(1, n / (threads * kClaimsPerThread));
+    CutShares(n, std::min<int64_t>(workers + 1, kMostShares));
+    job_.gate.store(NextJob() | kOpen, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) {
       LeaveThisCore();
-      Wake(max_entered_);
+      Wake(started_, static_cast<int>(job_.most_entered.load(std::memory_order_relaxed)));
     }
-    Work(fn, 0, 0);
-    const uint32_t entered = Entered(gate_.fetch_and(~kOpen));
-    AwaitWorkers(entered);
-    const std::exception_ptr failure = std::exchange(failure_, nullptr);
-    failed_.store(false, std::memory_order_relaxed);
-    busy_.store(false, std::memory_order_release);
-    if (failure) std::rethrow_exception(failure);  // out of memory: an error of the call, not of the process
+    Claim(fn, 0, 0);
+    Finish(static_cast<uint32_t>(job_.gate.fetch_and(~kOpen) & kEntered));
     return true;
   }
 
-  // Workers exist and none of them sleeps.
-  bool Awake() const {
-    return any_.load(std::memory_order_relaxed) && sleepers_.load(std::memory_order_relaxed) == 0;
+  // The same for one part a thread, parts <= kMostParts.
+  bool TryRunParts(int parts, FunctionRef<void(int64_t, int)> fn) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    StartWorkers(parts - 1);
+    Describe(static_cast<int>(std::min<int64_t>(parts - 1, started_)), fn);
+    const uint64_t all = (uint64_t{1} << job_.most_entered.load(std::memory_order_relaxed)) - 1;
+    job_.gate.store(NextJob() | kOpen | kParts | all, std::memory_order_release);
+    // Nobody is waited for, so it does no harm that a worker may fall asleep unseen just now.
+    if ((asleep_.load(std::memory_order_relaxed) & all) != 0) {
+      LeaveThisCore();
+      Wake(parts - 1, parts - 1);
+    }
+    RunPart(fn, 0);
+    // A gate without bits lets nobody in.
+    uint64_t open = 0;
+    if (job_.left.load(std::memory_order_acquire) != static_cast<uint32_t>(std::popcount(all)) &&
+        (job_.gate.load(std::memory_order_relaxed) & kEntered) != 0)
+      open = job_.gate.fetch_and(~(kOpen | kEntered)) & kEntered;
+    for (int part = 1; part < parts; ++part)
+      if ((open >> (part - 1) & 1) != 0 || (all >> (part - 1) & 1) == 0) RunPart(fn, part);
+    Finish(static_cast<uint32_t>(std::popcount(all) - std::popcount(open)));
+    return true;
+  }
+
+  static constexpr int kMostParts = 31;
+
+  // Workers exist, and none of the first `count` sleeps.
+  bool Awake(int count) const {
+    const uint64_t first = count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+    return any_.load(std::memory_order_relaxed) && (asleep_.load(std::memory_order_relaxed) & first) == 0;
   }
 
  private:
-  static constexpr uint64_t kOpen = 1u << 31;  // 64 bits wide, so that its complement keeps the job number
+  struct Worker {
+    Worker(Pool* p, int i) : pool(p), id(i) {}
+    Pool* const pool;
+    const int id;
+    bool asleep = false;  // guarded by mutex_
+    std::condition_variable wake;
+  };
+
+  // 64 bits wide, so that their complements keep the job number.
+  static constexpr uint64_t kOpen = 1u << 31, kParts = 1u << 30, kEntered = kParts - 1;
 
   // The indices that one thread begins with (or two, of very many threads). Who is through with them helps
   // the others with theirs.
@@ -137,7 +175,24 @@ class Pool {
       shares_[i].next.store(begin, std::memory_order_relaxed);
       shares_[i].end = begin + base + (i < extra ? 1 : 0);
     }
-    count_ = count;
+    job_.shares = count;
+  }
+
+  void Describe(int most_entered, FunctionRef<void(int64_t, int)> fn) {
+    job_.fn = fn;
+    job_.most_entered.store(static_cast<uint32_t>(most_entered), std::memory_order_relaxed);
+    job_.float_control = FloatControl();
+    job_.left.store(0, std::memory_order_relaxed);
+  }
+  uint64_t NextJob() const { return ((job_.gate.load(std::memory_order_relaxed) >> 32) + 1) << 32; }
+
+  void Finish(uint32_t entered) {
+    AwaitWorkers(entered);
+    if (!failed_.load(std::memory_order_relaxed)) return busy_.store(false, std::memory_order_release);
+    const std::exception_ptr failure = std::exchange(failure_, nullptr);
+    failed_.store(false, std::memory_order_relaxed);
+    busy_.store(false, std::memory_order_release);
+    std::rethrow_exception(failure);  // out of memory: an error of the call, not of the process
   }
 
   // Where there is no room for all of them, whoever exists does the work, and nobody asks for more again.
@@ -153,14 +208,19 @@ class Pool {
     most_ = std::min(most_, room > INT64_MAX - started_ ? INT64_MAX : started_ + room);
     while (started_ < std::min<int64_t>(wanted, most_)) {
       pthread_t id;
+      Worker* worker;
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+        worker = &workers_.emplace_back(this, static_cast<int>(started_));
+      }
       const int rc = pthread_create(
           &id, &attr,
           [](void* p) -> void* {
-            Pool* const pool = static_cast<Pool*>(p);
-            pool->WorkerLoop(pool->homes_.fetch_add(1, std::memory_order_relaxed));
+            auto* const self = static_cast<Worker*>(p);
+            self->pool->WorkerLoop(*self);
             return nullptr;
           },
-          this);
+          worker);
       if (rc == 0) {
         if (started_ < kMostTold) ids_[started_] = id;
         left_core_ = -1;  // the new one has not been told
@@ -168,6 +228,8 @@ class Pool {
         any_.store(true, std::memory_order_relaxed);
       } else {
         most_ = started_;
+        std::lock_guard<std::mutex> lock(mutex_);
+        workers_.pop_back();
       }
     }
     pthread_attr_destroy(&attr);
@@ -184,7 +246,7 @@ class Pool {
   // of its own. A set of cores that somebody else gave them since becomes the one that they are allowed.
   void LeaveThisCore() {
     const int here = sched_getcpu();
-    const int entering = static_cast<int>(max_entered_.load(std::memory_order_relaxed));
+    const int entering = static_cast<int>(job_.most_entered.load(std::memory_order_relaxed));
     if (here < 0 || here >= CPU_SETSIZE || (here == left_core_ && entering == told_for_) ||
         started_ > kMostTold)
       return;
@@ -200,50 +262,76 @@ class Pool {
     for (int64_t i = 0; i < started_; ++i) pthread_setaffinity_np(ids_[i], sizeof told_set_, &told_set_);
   }
 
-  // Each sleeper is woken once, by whoever takes it off the count: while it is on its way, further jobs do
-  // not pay for a system call.
-  void Wake(uint32_t count) {
-    int woken;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      woken = std::min(static_cast<int>(count), sleepers_.load(std::memory_order_relaxed));
-      sleepers_.fetch_sub(woken, std::memory_order_relaxed);
-      wakeups_ += woken;
+  // At most `count` of the first `of` workers. Each sleeper is woken once, by whoever takes it off the count:
+  // while it is on its way, further jobs do not pay for a system call.
+  void Wake(int64_t of, int count) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    of = std::min(of, started_);
+    for (int64_t i = 0; i < of && count > 0; ++i) {
+      Worker& w = workers_[static_cast<size_t>(i)];
+      if (!w.asleep) continue;
+      w.asleep = false;
+      NoteSleeper(w, -1);
+      w.wake.notify_one();
+      --count;
     }
-    for (int i = 0; i < woken; ++i) wake_.notify_one();
+  }
+
+  // Under mutex_.
+  void NoteSleeper(const Worker& w, int change) {
+    const uint64_t bit = w.id < 64 ? uint64_t{1} << w.id : 0;
+    change > 0 ? asleep_.fetch_or(bit, std::memory_order_relaxed)
+               : asleep_.fetch_and(~bit, std::memory_order_relaxed);
+    sleepers_.fetch_add(change, std::memory_order_seq_cst);
   }
 
   // The share at `home` first, then the others'.
-  void Work(FunctionRef<void(int64_t, int)> fn, int worker, int64_t home) {
+  void Claim(FunctionRef<void(int64_t, int)> fn, int worker, int64_t home) {
+    const int64_t shares = job_.shares, grain = job_.grain;
     InsideScope inside;
     try {
-      for (int64_t s = 0; s < count_; ++s, home = home + 1 < count_ ? home + 1 : 0) {
+      for (int64_t s = 0; s < shares; ++s, home = home + 1 < shares ? home + 1 : 0) {
         Share& share = shares_[home];
-        for (int64_t i; (i = share.next.fetch_add(grain_, std::memory_order_relaxed)) < share.end;)
-          for (const int64_t end = std::min(i + grain_, share.end); i < end; ++i) fn(i, worker);
+        for (int64_t i; (i = share.next.fetch_add(grain, std::memory_order_relaxed)) < share.end;)
+          for (const int64_t end = std::min(i + grain, share.end); i < end; ++i) fn(i, worker);
       }
     } catch (...) {
-      if (!failed_.exchange(true, std::memory_order_acq_rel)) failure_ = std::current_exception();
+      KeepFailure();
       // The rest need not be done.
-      for (int64_t s = 0; s < count_; ++s) shares_[s].next.store(shares_[s].end, std::memory_order_relaxed);
+      for (int64_t s = 0; s < shares; ++s) shares_[s].next.store(shares_[s].end, std::memory_order_relaxed);
     }
+  }
+
+  void RunPart(FunctionRef<void(int64_t, int)> fn, int part) {
+    InsideScope inside;
+    try {
+      fn(part, part);
+    } catch (...) {
+      KeepFailure();
+    }
+  }
+
+  void KeepFailure() {
+    if (!failed_.exchange(true, std::memory_order_acq_rel)) failure_ = std::current_exception();
   }
 
   void AwaitWorkers(uint32_t entered) {
-    const auto deadline = std::chrono::steady_clock::now() + kSpin;
-    for (int i = 1; left_.load(std::memory_order_acquire) != entered; ++i) {
+    std::chrono::steady_clock::time_point deadline;
+    for (int i = 1; job_.left.load(std::memory_order_acquire) != entered; ++i) {
       Pause();
+      if (i % kPausesPerClockRead != 0) continue;
+      const auto now = std::chrono::steady_clock::now();
+      if (i == kPausesPerClockRead) deadline = now + kSpin;
       // More threads than free cores: give the core to the worker we wait for.
-      if (i % kPausesPerClockRead == 0 && std::chrono::steady_clock::now() > deadline) sched_yield();
+      if (now > deadline) sched_yield();
     }
   }
 
-  static uint32_t Entered(uint64_t gate) { return static_cast<uint32_t>(gate & (kOpen - 1)); }
   static bool IsNew(uint64_t gate, uint64_t last_job) { return (gate & kOpen) && (gate >> 32) != last_job; }
 
-  void AwaitJob(uint64_t last_job) {
+  void AwaitJob(Worker& self, uint64_t last_job) {
     auto deadline = std::chrono::steady_clock::now() + kSpin;
-    for (int i = 1; !IsNew(gate_.load(std::memory_order_relaxed), last_job); ++i) {
+    for (int i = 1; !IsNew(job_.gate.load(std::memory_order_relaxed), last_job); ++i) {
       Pause();
       if (i % kPausesPerClockRead == 0 && std::chrono::steady_clock::now() > deadline) {
         if (g_keep_awake.load(std::memory_order_relaxed) > 0) {
@@ -251,40 +339,46 @@ class Pool {
           deadline = std::chrono::steady_clock::now() + kSpin;
           continue;
         }
-        Sleep(last_job);
+        Sleep(self, last_job);
         deadline = std::chrono::steady_clock::now() + kSpin;
       }
     }
   }
 
-  void Sleep(uint64_t last_job) {
+  void Sleep(Worker& self, uint64_t last_job) {
     std::unique_lock<std::mutex> lock(mutex_);
     // Announced before the last look at the gate; TryRun opens the gate before it looks for sleepers.
-    sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    if (IsNew(gate_.load(std::memory_order_seq_cst), last_job)) {
-      sleepers_.fetch_sub(1, std::memory_order_relaxed);
-      return;
-    }
-    wake_.wait(lock, [&] { return wakeups_ > 0; });
-    --wakeups_;
+    NoteSleeper(self, 1);
+    if (IsNew(job_.gate.load(std::memory_order_seq_cst), last_job)) return NoteSleeper(self, -1);
+    self.asleep = true;
+    self.wake.wait(lock, [&] { return !self.asleep; });
   }
 
-  // `home`: a thread begins with the same share of every job, so that what it wrote in the last one is still
-  // in its own caches.
-  void WorkerLoop(int64_t home) {
+  void WorkerLoop(Worker& self) {
+    const int id = self.id;
     uint64_t last_job = 0;
     for (;;) {
-      AwaitJob(last_job);
-      uint64_t gate = gate_.load(std::memory_order_acquire);
+      AwaitJob(self, last_job);
+      uint64_t gate = job_.gate.load(std::memory_order_acquire);
       last_job = gate >> 32;
-      // max_entered_ belongs to the job that the swap then confirms to be still open.
+      // Fields of the job belong to the one that the swap then confirms to be still open.
       while ((gate & kOpen) && (gate >> 32) == last_job) {
-        const uint32_t entered = Entered(gate);
-        if (entered >= max_entered_.load(std::memory_order_relaxed)) break;
-        if (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) continue;
-        SetFloatControl(float_control_);
-        Work(*fn_, static_cast<int>(entered) + 1, (home < count_ ? home : entered + 1) % count_);
-        left_.fetch_add(1, std::memory_order_release);
+        const bool parts = (gate & kParts) != 0;
+        const uint64_t mine = parts && id < kMostParts - 1 ? uint64_t{1} << id : 0;
+        const auto entered = static_cast<uint32_t>(gate & kEntered);
+        if (parts ? (gate & mine) == 0 : entered >= job_.most_entered.load(std::memory_order_relaxed)) break;
+        const uint64_t with_me = parts ? gate & ~mine : gate + 1;
+        if (!job_.gate.compare_exchange_weak(gate, with_me, std::memory_order_acq_rel)) continue;
+        SetFloatControl(job_.float_control);
+        if (parts) {
+          RunPart(job_.fn, id + 1);
+        } else {
+          // A thread begins with the same share of every job, so that what it wrote in the last one is still
+          // in its own caches.
+          const int64_t home = id + 1 < job_.shares ? id + 1 : (entered + 1) % job_.shares;
+          Claim(job_.fn, static_cast<int>(entered) + 1, home);
+        }
+        job_.left.fetch_add(1, std::memory_order_release);
         break;
       }
     }
@@ -301,21 +395,23 @@ class Pool {
   bool told_ = false;
   cpu_set_t told_set_, allowed_;
   // The job; written before the gate opens, read by those who entered.
-  FunctionRef<void(int64_t, int)>* fn_ = nullptr;
-  int64_t grain_ = 1;
+  struct alignas(64) Job {
+    std::atomic<uint64_t> gate{0};
+    std::atomic<uint32_t> left{0}, most_entered{0};
+    FunctionRef<void(int64_t, int)> fn = kNothing;
+    int64_t shares = 0, grain = 1;
+    uint32_t float_control = 0;
+  };
+  static_assert(sizeof(Job) == 64);
+  Job job_;
   Share shares_[kMostShares];
-  int64_t count_ = 0;  // of shares_ in use
-  uint32_t float_control_ = 0;
-  std::atomic<uint32_t> max_entered_{0};
-  alignas(64) std::atomic<uint64_t> gate_{0};
-  alignas(64) std::atomic<uint32_t> left_{0};
   std::atomic<bool> failed_{false};
-  std::exception_ptr failure_;     // of whoever set failed_; read when all have left
-  std::atomic<int64_t> homes_{1};  // 0 is the caller's
-  std::atomic<int> sleepers_{0};   // changed under mutex_
-  int wakeups_ = 0;                // sleepers taken off the count and not up yet; guarded by mutex_
+  std::exception_ptr failure_;  // of whoever set failed_; read when all have left
+  // Changed under mutex_: how many sleep, and which of the first 64.
+  alignas(64) std::atomic<int> sleepers_{0};
+  std::atomic<uint64_t> asleep_{0};
+  std::deque<Worker> workers_;  // guarded by mutex_, but each for itself
   std::mutex mutex_;
-  std::condition_variable wake_;
 };
 
 std::atomic<Pool*> g_pool{nullptr};
@@ -357,7 +453,7 @@ void SetNumThreads(int n) { g_threads.store(std::max(n, 0), std::memory_order_re
 bool PoolAtHand() {
   static std::atomic<std::chrono::steady_clock::rep> last{0};
   const Pool* const pool = g_pool.load(std::memory_order_acquire);
-  if (pool && pool->Awake()) return true;
+  if (pool && pool->Awake(ThreadsAvailable() - 1)) return true;
   const auto now = std::chrono::steady_clock::now();
   const std::chrono::steady_clock::time_point before{
       std::chrono::steady_clock::duration(last.exchange(now.time_since_epoch().count()))};
@@ -374,6 +470,14 @@ int ThreadsAvailable() {
   if (tls_inside) return 1;
   const int n = NumThreads();
   return tls_limit > 0 ? std::min(n, tls_limit) : n;
+}
+
+void ParallelParts(int parts, FunctionRef<void(int64_t)> fn) {
+  const auto part = [&](int64_t i, int) { fn(i); };
+  if (parts > Pool::kMostParts) return ParallelFor(parts, part);
+  if (parts > 1 && !tls_inside && ThreadsAvailable() > 1 && ThePool().TryRunParts(parts, part)) return;
+  const InsideScope inside;
+  for (int64_t i = 0; i < parts; ++i) fn(i);
 }
 
 void ParallelFor(int64_t n, FunctionRef<void(int64_t, int)> fn) {

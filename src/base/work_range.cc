@@ -18,11 +18,11 @@ void ParallelOwned(int64_t n, FunctionRef<void(int64_t)> fn) {
   std::vector<WorkRange> many(threads > kFew ? static_cast<size_t>(threads) : 0);
   WorkRange* const ranges = threads > kFew ? many.data() : few;
   for (int64_t t = 0; t < threads; ++t) ranges[t].Set(n * t / threads, n * (t + 1) / threads);
-  ParallelFor(threads, [&](int64_t, int worker) {
+  ParallelParts(threads, [&](int64_t part) {
     int64_t i;
-    while (ranges[worker].TakeFirst(&i)) fn(i);
+    while (ranges[part].TakeFirst(&i)) fn(i);
     for (int t = 1; t < threads; ++t)
-      while (ranges[(worker + t) % threads].TakeLast(&i)) fn(i);
+      while (ranges[(part + t) % threads].TakeLast(&i)) fn(i);
   });
 }
 

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -72,6 +75,65 @@ TEST(ParallelOwned, NestedAndSideBySide) {
     });
   for (std::thread& t : callers) t.join();
   EXPECT_EQ(calls.load(), 3 * 50 * 20);
+  SetNumThreads(0);
+}
+
+TEST(ParallelParts, EveryPartOnceOnItsOwnThread) {
+  for (int threads : {1, 2, 3, 5, 40}) {
+    SetNumThreads(threads);
+    for (int round = 0; round < 200; ++round) {
+      const int parts = round % threads + 1;
+      std::vector<std::atomic<int>> count(static_cast<size_t>(parts));
+      std::vector<std::thread::id> by(static_cast<size_t>(parts));
+      ParallelParts(parts, [&](int64_t i) {
+        count[static_cast<size_t>(i)].fetch_add(1);
+        by[static_cast<size_t>(i)] = std::this_thread::get_id();
+      });
+      for (const std::atomic<int>& c : count) ASSERT_EQ(c.load(), 1) << threads << " threads";
+      if (threads < 32) {
+        ASSERT_EQ(by[0], std::this_thread::get_id());
+      }
+      if (round % 50 == 7) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // workers fall asleep
+    }
+  }
+  SetNumThreads(0);
+}
+
+// Jobs of both kinds, of changing widths, one right behind the other: a worker that is late for one must not
+// take it for the next.
+TEST(ParallelParts, KindsAndWidthsInTurn) {
+  for (int round = 0; round < 3000; ++round) {
+    const int threads = 2 + round % 5;
+    SetNumThreads(threads);
+    std::atomic<int64_t> sum{0};
+    const auto add = [&](int64_t i) { sum += i + 1; };
+    const int n = 1 + round % 9;
+    if (round % 3 == 0) {
+      ParallelParts(std::min(n, threads), add);
+      ASSERT_EQ(sum, std::min(n, threads) * (std::min(n, threads) + 1) / 2);
+    } else if (round % 3 == 1) {
+      ParallelFor(n, [&](int64_t i, int) { add(i); });
+      ASSERT_EQ(sum, n * (n + 1) / 2);
+    } else {
+      ParallelOwned(n, add);
+      ASSERT_EQ(sum, n * (n + 1) / 2);
+    }
+  }
+  SetNumThreads(0);
+}
+
+TEST(ParallelParts, ExceptionsReachTheCaller) {
+  SetNumThreads(3);
+  for (int thrower = 0; thrower < 3; ++thrower) {
+    EXPECT_THROW(ParallelParts(3,
+                               [&](int64_t i) {
+                                 if (i == thrower) throw std::bad_alloc();
+                               }),
+                 std::bad_alloc);
+    std::atomic<int> ran{0};
+    ParallelParts(3, [&](int64_t) { ++ran; });
+    EXPECT_EQ(ran, 3);
+  }
   SetNumThreads(0);
 }
 
