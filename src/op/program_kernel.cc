@@ -3,6 +3,7 @@
 
 #include "op/empty_kernel.h"
 #include "op/pointwise.h"
+#include "vector/flat.h"
 #include "vector/run.h"
 #include "vector/scratch_failures.h"
 
@@ -20,9 +21,16 @@ class ProgramKernel : public Kernel {
         inputs_(std::move(inputs)),
         outputs_(std::move(outputs)),
         row_rank_(row_rank),
-        variant_(std::move(variant)) {}
+        variant_(std::move(variant)) {
+    if (row_rank_ > 0 || inputs_.size() + outputs_.size() > kInlineOperands) return;
+    std::vector<TensorView> in, out;
+    for (const KernelOperand& x : inputs_) in.push_back(x.view);
+    for (const KernelOperand& y : outputs_) out.push_back(y.view);
+    flat_ = vector::FlatRun(*program_, in, out);
+  }
 
   Status Run(const RunArgs& args) const override {
+    if (flat_.ok()) return RunFlat(args);
     if (inputs_.size() + outputs_.size() <= kInlineOperands) {
       std::array<TensorView, kInlineOperands> views;
       return RunWith(views.data(), args);
@@ -44,9 +52,24 @@ class ProgramKernel : public Kernel {
       *v = y.view;
       v++->data = args.outputs[y.index];
     }
+    return Checked([&] {
+      vector::RunTensors(*program_, {views, inputs_.size()}, {views + inputs_.size(), outputs_.size()},
+                         row_rank_);
+    });
+  }
+
+  Status RunFlat(const RunArgs& args) const {
+    void* data[kInlineOperands];
+    void** at = data;
+    for (const KernelOperand& x : inputs_) *at++ = args.inputs[x.index];
+    for (const KernelOperand& y : outputs_) *at++ = args.outputs[y.index];
+    return Checked([&] { flat_.Run(*program_, data); });
+  }
+
+  template <typename F>
+  Status Checked(const F& run) const {
     const uint64_t failures = vector::ScratchFailures();
-    vector::RunTensors(*program_, {views, inputs_.size()}, {views + inputs_.size(), outputs_.size()},
-                       row_rank_);
+    run();
     if (vector::ScratchFailures() == failures) return OkStatus();
     return Errorf(Code::kRuntime, "program %s: no memory for its scratch.",
                   vector::Source(*program_).ToString().c_str());
@@ -56,6 +79,7 @@ class ProgramKernel : public Kernel {
   std::vector<KernelOperand> inputs_, outputs_;
   int row_rank_;
   std::string variant_;
+  vector::FlatRun flat_;
 };
 
 }  // namespace

@@ -1,24 +1,23 @@
 // Whole operators: canonical dims, work for the threads, streaming stores for big results.
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
 #include <cstring>
 
 #include "base/buffer.h"
 #include "base/parallel.h"
-#include "base/pool_awake.h"
 #include "base/work_range.h"
 #include "isa/caches.h"
 #include "vector/compiled.h"
 #include "vector/pass_tables.h"
 #include "vector/scratch_failures.h"
+#include "vector/sharing.h"
 #include "vector/streaming.h"
 
 namespace opsnn::vector {
 namespace {
 
 constexpr int kMaxArgs = 64;
-// Less than this much traffic is not worth waking a thread for (about 5 us on one core).
-constexpr int64_t kMinTaskBytes = 64 << 10;
 
 // The iteration space: dims outermost first, with the stride of every argument in each.
 struct Space {
@@ -68,12 +67,23 @@ void BroadcastStrides(const TensorView& v, int rank, const int64_t* dims, int64_
   }
 }
 
+// As many as there can be, not initialised: that would take as long as a small call.
+class Arguments {
+ public:
+  BlockArg* data() { return reinterpret_cast<BlockArg*>(bytes_); }
+  BlockArg& operator[](int i) { return data()[i]; }
+  const BlockArg& operator[](int i) const { return reinterpret_cast<const BlockArg*>(bytes_)[i]; }
+
+ private:
+  alignas(BlockArg) std::byte bytes_[kMaxArgs * sizeof(BlockArg)];
+};
+
 // One call: the arguments with their addresses, a two-dimensional inner space and the dims outside it.
 struct Job {
   const CompiledProgram* p;
   Space outer;  // dims outside rows x cols
   int64_t rows = 1, cols = 1;
-  BlockArg args[kMaxArgs];  // at index 0 of every outer dim
+  Arguments args;  // at index 0 of every outer dim
   int num_args = 0;
   ExecuteOptions options;
 
@@ -98,26 +108,15 @@ struct Job {
       index /= outer.size[i];
       for (int a = 0; a < num_args; ++a) offset[a] += at * outer.stride[a][i];
     }
-    BlockArg here[kMaxArgs];
+    Arguments here;
     for (int a = 0; a < num_args; ++a) {
       here[a] = args[a];
       here[a].data =
           static_cast<char*>(args[a].data) + offset[a] * static_cast<int64_t>(SizeOf(args[a].dtype));
     }
-    Execute(*p, nr, nc, here, options);
+    Execute(*p, nr, nc, here.data(), options);
   }
   void RunAll() const;
-  // Is there more to do than it takes to hand half of it over and to fetch its operands from, and later its
-  // result to, the core that has them in its cache (about ten microseconds)?
-  bool WorthSharing() const {
-    constexpr double kBytesPerCycle = 32, kLanes = 16, kHandoverCycles = 15e3;
-    // What it takes to wake a thread up (30 us), and as much again that two of them save.
-    constexpr double kWakeCycles = 200e3;
-    const double cycles =
-        static_cast<double>(BytesPerElement()) / kBytesPerCycle + p->program.CostPerElement() / kLanes;
-    const double all = static_cast<double>(OuterSize() * rows * cols) * cycles;
-    return all > kHandoverCycles && (all > kWakeCycles || PoolAtHand());
-  }
 };
 
 // Work is cut into column pieces of long rows or into groups of whole rows, over all outer indices.
@@ -125,7 +124,8 @@ void Job::RunAll() const {
   const int64_t n_outer = OuterSize();
   const int64_t total = n_outer * rows * cols * BytesPerElement();
   if (n_outer == 0) return;
-  const int threads = ThreadsAvailable() > 1 && WorthSharing() ? ThreadsAvailable() : 1;
+  const int threads = ThreadsFor(static_cast<double>(total),
+                                 p->program.CostPerElement() * static_cast<double>(n_outer * rows * cols));
   // Four tasks a thread level out differences in speed; more would only cost overhead. Where a thread's share
   // stays in its own cache it is one task: others that help with it would take its lines away for the next
   // call.
