@@ -9,7 +9,9 @@
 #include "base/int_math.h"
 #include "base/work_range.h"
 #include "kernels/pool/inside.h"
+#include "kernels/pool/window_plane.h"
 #include "kernels/pool/window_row.h"
+#include "vector/streaming.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pool/plane.cc"
 #include "isa/foreach_target.h"
@@ -108,24 +110,71 @@ float* PaddedRow(int64_t floats) {
   return row;
 }
 
-Status RunAverages(const PoolShape& s, const float* x, float* y, int64_t per_task) {
+// rows(x of the plane, begin, end, to): rows [begin, end) of its result, densely to `to`; false when there is
+// no memory for it.
+using RowsFn = FunctionRef<bool(const float* x, int64_t begin, int64_t end, float* to)>;
+
+// Results that are written past the caches: some rows at a time go to a buffer in L1 and leave it by whole
+// lines. Otherwise each line of the result is read before it is written, a fifth of all traffic of a window
+// of stride 2.
+constexpr int64_t kStaged = 256, kWidest = 2048, kLine = 64 / sizeof(float);  // floats
+
+bool StreamRows(const PoolShape& s, RowsFn rows, const float* x, int64_t begin, int64_t end, float* to) {
+  alignas(64) float staged[kWidest + kLine];
+  const int64_t skew = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) / sizeof(float)) % kLine;
+  const int64_t batch = std::max<int64_t>(kStaged / s.ow, 1);
+  float* line = to - skew;  // where staged[0] belongs; the first line has others' elements in front
+  int64_t filled = skew, mine = skew;
+  const auto store = [&](int64_t from, int64_t until) {
+    std::copy(staged + from, staged + until, line + from);
+  };
+  for (int64_t oy = begin; oy < end; oy += batch) {
+    const int64_t count = std::min(batch, end - oy);
+    if (!rows(x, oy, oy + count, staged + filled)) return false;
+    filled += count * s.ow;
+    const int64_t full = filled / kLine * kLine;
+    if (full == 0) continue;
+    if (mine > 0) store(mine, kLine);
+    const int64_t from = mine > 0 ? kLine : 0;
+    StreamLines(staged + from, full - from, line + from);
+    std::copy(staged + full, staged + filled, staged);
+    line += full, filled -= full, mine = 0;
+  }
+  store(mine, filled);
+  vector::FlushStreams();
+  return true;
+}
+
+Status RunTasks(const PoolShape& s, const float* x, float* y, RowsFn rows) {
+  constexpr int64_t kTaskPixels = 32 << 10;
+  const int64_t per_task = std::clamp<int64_t>(kTaskPixels / std::max<int64_t>(s.w, 1), 1, s.oh);
   const int64_t chunks = CeilDiv(s.oh, per_task);
+  const int64_t bytes = s.n * s.c * s.oh * s.ow * static_cast<int64_t>(sizeof(float));
+  const bool stream =
+      s.ow <= kWidest && std::max(bytes, vector::PartOfResult::Bytes()) >= vector::StreamingThreshold();
+  std::atomic<bool> failed{false};
+  ParallelOwned(s.n * s.c * chunks, [&](int64_t task) {
+    const int64_t plane = task / chunks, begin = task % chunks * per_task,
+                  end = std::min(begin + per_task, s.oh);
+    const float* const from = x + plane * s.h * s.w;
+    float* const to = y + (plane * s.oh + begin) * s.ow;
+    if (!(stream ? StreamRows(s, rows, from, begin, end, to) : rows(from, begin, end, to))) failed = true;
+  });
+  if (!failed) return OkStatus();
+  return Errorf(Code::kRuntime, "pooling: no memory for a row.");
+}
+
+Status RunAverages(const PoolShape& s, const float* x, float* y) {
   std::vector<int64_t> columns;
   for (int64_t ox = 0; ox < s.ow; ++ox)
     columns.push_back(Counted(s.include_pad, ox * s.sw - s.pl, s.kw, s.dw, s.w, s.pl, s.pr));
-  std::atomic<bool> failed{false};
-  ParallelOwned(s.n * s.c * chunks, [&](int64_t task) {
+  return RunTasks(s, x, y, [&](const float* plane, int64_t begin, int64_t end, float* to) {
     float* const scale = PaddedRow(s.ow);
-    if (!scale) {
-      failed = true;
-      return;
-    }
-    const int64_t plane = task / chunks, begin = task % chunks * per_task;
+    if (!scale) return false;
     int64_t scaled = -1;  // rows that the scales are for: all but the edges have the same
-    for (int64_t oy = begin; oy < std::min(begin + per_task, s.oh); ++oy) {
+    for (int64_t oy = begin; oy < end; ++oy, to += s.ow) {
       const int64_t iy = oy * s.sh - s.pt;
       const Range ky = Inside(iy, s.kh, s.dh, 0, s.h);
-      float* const to = y + (plane * s.oh + oy) * s.ow;
       if (ky.begin >= ky.end) {
         std::fill(to, to + s.ow, 0.0f);
         continue;
@@ -136,61 +185,55 @@ Status RunAverages(const PoolShape& s, const float* x, float* y, int64_t per_tas
         scale[ox] = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
       }
       scaled = rows;
-      const float* const first = x + (plane * s.h + iy + ky.begin * s.dh) * s.w;
+      const float* const first = plane + (iy + ky.begin * s.dh) * s.w;
       RunWindowRow(
           {s.kind, first, ky.end - ky.begin, s.dh * s.w, s.w, s.pl, s.kw, s.sw, to, s.ow, s.sh, scale});
     }
+    return true;
   });
-  if (!failed) return OkStatus();
-  return Errorf(Code::kRuntime, "pooling: no memory for the divisors of a row.");
+}
+
+// Maxima of any window.
+bool MaxRows(const PoolShape& s, const float* x, int64_t begin, int64_t end, float* to) {
+  const auto columns = OPSNN_TIER_CALL(ColumnMaxima);
+  const auto rows_of = OPSNN_TIER_CALL(RowMaxima);
+  const bool in_registers = FitsWindowRow(s);
+  float* row = nullptr;  // made for the first output row that needs it
+  for (int64_t oy = begin; oy < end; ++oy, to += s.ow) {
+    const int64_t iy = oy * s.sh - s.pt;
+    const Range ky = Inside(iy, s.kh, s.dh, 0, s.h);
+    const int64_t count = ky.end - ky.begin;
+    const float* const first = count > 0 ? x + (iy + ky.begin * s.dh) * s.w : nullptr;
+    if (in_registers && count > 0 &&
+        RunWindowRow({s.kind, first, count, s.dh * s.w, s.w, s.pl, s.kw, s.sw, to, s.ow, s.sh})) {
+      continue;
+    }
+    if (!row) row = PaddedRow(std::max(PaddedWidth(s), s.pl + s.w));
+    if (!row) return false;
+    if (count > 0) {
+      columns(first, count, s.dh * s.w, s.w, row + s.pl);
+    } else {
+      std::fill(row + s.pl, row + s.pl + s.w, kLowest);
+    }
+    rows_of(row, s.sw, s.kw, s.dw, s.ow, to);
+  }
+  return true;
 }
 
 }  // namespace
 
 bool FitsPlanes(const PoolShape& s) {
-  constexpr int64_t kWidest = 4;
+  constexpr int64_t kTimesWider = 4;
   return (s.kind == Kind::kMax || FitsWindowRow(s)) && s.pl >= 0 && !s.x_blocked && !s.y_blocked &&
-         PaddedWidth(s) <= kWidest * (s.w + kSlack);
+         PaddedWidth(s) <= kTimesWider * (s.w + kSlack);
 }
 
 Status RunPlanes(const PoolShape& s, const float* x, float* y) {
-  const auto columns = OPSNN_TIER_CALL(ColumnMaxima);
-  const auto rows_of = OPSNN_TIER_CALL(RowMaxima);
-  const int64_t padded = std::max(PaddedWidth(s), s.pl + s.w);
-  constexpr int64_t kTaskPixels = 32 << 10;
-  const int64_t per_task = std::clamp<int64_t>(kTaskPixels / std::max<int64_t>(s.w, 1), 1, s.oh);
-  const int64_t chunks = CeilDiv(s.oh, per_task);
-  std::atomic<bool> failed{false};
-  const bool in_registers = FitsWindowRow(s);
-  if (s.kind == Kind::kAverage) return RunAverages(s, x, y, per_task);
-  ParallelOwned(s.n * s.c * chunks, [&](int64_t task) {
-    float* row = nullptr;  // made for the first output row that needs it
-    const int64_t plane = task / chunks, begin = task % chunks * per_task;
-    for (int64_t oy = begin; oy < std::min(begin + per_task, s.oh); ++oy) {
-      const int64_t iy = oy * s.sh - s.pt;
-      const Range ky = Inside(iy, s.kh, s.dh, 0, s.h);
-      const int64_t count = ky.end - ky.begin;
-      const float* const first = count > 0 ? x + (plane * s.h + iy + ky.begin * s.dh) * s.w : nullptr;
-      float* const to = y + (plane * s.oh + oy) * s.ow;
-      if (in_registers && count > 0 &&
-          RunWindowRow({s.kind, first, count, s.dh * s.w, s.w, s.pl, s.kw, s.sw, to, s.ow, s.sh})) {
-        continue;
-      }
-      if (!row) row = PaddedRow(padded);
-      if (!row) {
-        failed = true;
-        return;
-      }
-      if (count > 0) {
-        columns(first, count, s.dh * s.w, s.w, row + s.pl);
-      } else {
-        std::fill(row + s.pl, row + s.pl + s.w, kLowest);
-      }
-      rows_of(row, s.sw, s.kw, s.dw, s.ow, to);
-    }
+  const bool planes = FitsWindowPlane(s);
+  if (s.kind == Kind::kAverage && !planes) return RunAverages(s, x, y);
+  return RunTasks(s, x, y, [&](const float* plane, int64_t begin, int64_t end, float* to) {
+    return (planes && RunWindowPlane(s, plane, begin, end, to)) || MaxRows(s, plane, begin, end, to);
   });
-  if (!failed) return OkStatus();
-  return Errorf(Code::kRuntime, "pooling: no memory for a row of the image.");
 }
 
 }  // namespace opsnn::pool

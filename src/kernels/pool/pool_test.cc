@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "isa/tier.h"
 #include "testing/testing.h"
+#include "vector/streaming.h"
 
 namespace opsnn::pool {
 namespace {
@@ -76,6 +77,57 @@ class PoolTest : public ::testing::TestWithParam<isa::Tier> {
   void TearDown() override { isa::SetMaxTier(isa::BestTier()); }
 };
 
+// The windows that vision models begin with, and results that are written past the caches: those of parts of
+// a large result.
+TEST_P(PoolTest, UsualWindowsAndResultsPastTheCaches) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(500)) {
+    PoolShape s = RandomShape(rng);
+    s.x_blocked = s.y_blocked = false;
+    s.w = rng.Int(1, 150), s.c = rng.Int(1, 4);
+    if (rng.Chance(0.4)) {
+      s.kind = Kind::kMax;
+      s.kh = s.kw = 3, s.sh = s.sw = 2, s.dh = s.dw = 1, s.pt = s.pl = s.pb = s.pr = 1;
+    } else if (rng.Chance(0.5)) {
+      s.kh = s.kw = 2, s.sh = s.sw = 2, s.dh = s.dw = 1, s.pt = s.pl = s.pb = s.pr = 0;
+      s.h = std::max<int64_t>(s.h, 2), s.w = std::max<int64_t>(s.w, 2);
+    } else {
+      s.w = std::max(s.w, (s.kw - 1) * s.dw + 1);
+    }
+    const bool up = rng.Chance(0.3);
+    const auto out = [&](int64_t in, int64_t e, int64_t stride, int64_t before, int64_t after) {
+      const int64_t o = (in + before + after - e + (up ? stride - 1 : 0)) / stride + 1;
+      return (o - 1) * stride >= in + before ? o - 1 : o;
+    };
+    s.oh = out(s.h, (s.kh - 1) * s.dh + 1, s.sh, s.pt, s.pb);
+    s.ow = out(s.w, (s.kw - 1) * s.dw + 1, s.sw, s.pl, s.pr);
+    std::vector<float> x(Stored(s.n, s.c, s.h * s.w, false));
+    const double nan = rng.Chance(0.5) ? 0.002 : 0;
+    for (float& v : x) v = rng.Chance(nan) ? kNan : static_cast<float>(rng.Real(-2, 2));
+    std::vector<float> y[2];
+    for (int mode = 0; mode < 2; ++mode) {
+      SetNumThreads(mode + 1);
+      const vector::PartOfResult whole(mode == 0 ? 0 : vector::StreamingThreshold());
+      y[mode].assign(Stored(s.n, s.c, s.oh * s.ow, false) + 2 * kGuards, kGuard);
+      ASSERT_TRUE(RunPool(s, x.data(), y[mode].data() + kGuards).ok());
+    }
+    SetNumThreads(0);
+    SCOPED_TRACE(StrFormat("%dx%d -> %dx%d k%dx%d s%dx%d p%d,%d", int(s.h), int(s.w), int(s.oh), int(s.ow),
+                           int(s.kh), int(s.kw), int(s.sh), int(s.sw), int(s.pt), int(s.pl)));
+    ASSERT_EQ(std::memcmp(y[0].data(), y[1].data(), y[0].size() * sizeof(float)), 0);
+    for (size_t i = 0; i < kGuards; ++i)
+      ASSERT_TRUE(y[0][i] == kGuard && y[0][y[0].size() - 1 - i] == kGuard);
+    for (int64_t n = 0; n < s.n; ++n)
+      for (int64_t c = 0; c < s.c; ++c)
+        for (int64_t p = 0; p < s.oh * s.ow; ++p) {
+          const double want = Reference(s, x, n, c, p / s.ow, p % s.ow);
+          const double got = y[0][kGuards + At(n, c, s.c, s.oh * s.ow, p, false)];
+          ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want || std::abs(got - want) < 1e-5)
+              << "plane " << c << " at " << p << ": " << got << " instead of " << want;
+        }
+  }
+}
+
 TEST_P(PoolTest, RandomShapes) {
   Rng rng;
   for (auto _ : testing::FuzzFor(500)) {
@@ -96,7 +148,7 @@ TEST_P(PoolTest, RandomShapes) {
     for (int threads = 1; threads <= 2; ++threads) {
       SetNumThreads(threads);
       y.assign(stored + 2 * kGuards, kGuard);
-      RunPool(s, x.data(), y.data() + kGuards);
+      ASSERT_TRUE(RunPool(s, x.data(), y.data() + kGuards).ok());
       if (threads == 1) first = y;
     }
     SetNumThreads(0);
