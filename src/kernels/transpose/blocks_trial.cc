@@ -10,8 +10,13 @@ using Blocks = Transpose2DParams::Blocks;
 
 constexpr int kTrials = 16;
 constexpr int64_t kLeastBytes = 64 << 10;  // some 5 us
-std::atomic<int> g_trials{0};
-std::atomic<int64_t> g_least[2] = {INT64_MAX, INT64_MAX};  // ps per KiB: small, tall
+
+// Of one pair of forms.
+struct Trials {
+  std::atomic<int> begun{0};
+  std::atomic<int64_t> least[2] = {INT64_MAX, INT64_MAX};  // ps per KiB: tall blocks, the other form
+};
+Trials g_trials[2];  // against small blocks, against strips
 
 int64_t Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -19,24 +24,26 @@ int64_t Now() {
       .count();
 }
 
-Blocks Fastest() { return g_least[0].load() < g_least[1].load() ? Blocks::kSmall : Blocks::kTall; }
+Blocks Other(bool strips) { return strips ? Blocks::kStrips : Blocks::kSmall; }
 
 }  // namespace
 
-BlocksTrial::BlocksTrial(Blocks asked, int64_t bytes) : blocks_(asked), bytes_(bytes) {
+BlocksTrial::BlocksTrial(Blocks asked, bool strips, int64_t bytes)
+    : blocks_(asked), strips_(strips), bytes_(bytes) {
   if (asked != Blocks::kMeasured) return;
-  if (bytes < kLeastBytes || g_trials.load(std::memory_order_relaxed) >= kTrials) {
-    blocks_ = Fastest();
+  Trials& t = g_trials[strips];
+  if (bytes < kLeastBytes || t.begun.load(std::memory_order_relaxed) >= kTrials) {
+    blocks_ = t.least[1].load() < t.least[0].load() ? Other(strips) : Blocks::kTall;
     return;
   }
-  blocks_ = g_trials.fetch_add(1) % 2 == 0 ? Blocks::kTall : Blocks::kSmall;
+  blocks_ = t.begun.fetch_add(1) % 2 == 0 ? Blocks::kTall : Other(strips);
   begin_ = Now();
 }
 
 BlocksTrial::~BlocksTrial() {
   if (begin_ == 0) return;
   const int64_t took = (Now() - begin_) * 1000 / (bytes_ >> 10);
-  std::atomic<int64_t>& least = g_least[blocks_ == Blocks::kTall];
+  std::atomic<int64_t>& least = g_trials[strips_].least[blocks_ != Blocks::kTall];
   int64_t was = least.load();
   while (took < was && !least.compare_exchange_weak(was, took)) {
   }

@@ -170,7 +170,7 @@ TEST(CopyPlanTest, LargeCopiesInTasks) {
   SetNumThreads(0);
 }
 
-// Both forms of blocks, of many panels, two and one, rows and columns that fill no line, for every size and
+// All forms of blocks, of many panels, two and one, rows and columns that fill no line, for every size and
 // tier.
 TEST(CopyPlanTest, StreamedTransposesOfAnyShape) {
   testing::Rng rng;
@@ -183,7 +183,7 @@ TEST(CopyPlanTest, StreamedTransposesOfAnyShape) {
         const int64_t panel = kLine / size,
                       rows = rng.Chance(0.3) ? rng.Int(1, 400) : panel * rng.Int(0, 5) + rng.Int(1, panel),
                       cols = rng.Int(1, 4 * panel), to_stride = (rows * size / kLine + 2) * kLine,
-                      from_stride = cols * size + rng.Int(0, 70);
+                      from_stride = cols * size + (rng.Chance(0.4) ? 0 : rng.Int(0, 70));
         std::vector<uint8_t> src(static_cast<size_t>(rows * from_stride)),
             dst(static_cast<size_t>(cols * to_stride + kLine), kGuard);
         for (uint8_t& b : src) b = static_cast<uint8_t>(rng.Int(0, 255));
@@ -195,7 +195,8 @@ TEST(CopyPlanTest, StreamedTransposesOfAnyShape) {
                         &src[static_cast<size_t>(r * from_stride + c * size)], static_cast<size_t>(size));
         }
         using Blocks = Transpose2DParams::Blocks;
-        const Blocks blocks = rng.Chance(0.5) ? Blocks::kSmall : Blocks::kTall;
+        constexpr Blocks kForms[] = {Blocks::kSmall, Blocks::kTall, Blocks::kStrips};
+        const Blocks blocks = kForms[rng.Int(0, 2)];
         Transpose2D(
             {static_cast<int>(size), rows, cols, src.data(), from_stride, to, to_stride, true, blocks});
         ASSERT_EQ(std::memcmp(to, want.data(), want.size()), 0)

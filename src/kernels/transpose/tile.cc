@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "isa/caches.h"
 #include "kernels/transpose/blocks_trial.h"
 #include "vector/streaming.h"
 
@@ -206,6 +207,48 @@ HWY_NOINLINE void StreamTallBlocks(const uint8_t* src, int64_t src_stride, uint8
   }
 }
 
+// The same where the rows follow each other without gaps: panels as they come, so that memory is read from
+// one end to the other and its prefetchers help; asked for are lines so far ahead that they are in L2 in
+// time. Stores past the caches do not mind how far apart they are (a bare loop of them in this order is as
+// fast as one along a row), reads do.
+template <class T>
+HWY_NOINLINE void StreamStrips(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
+                               int64_t rows, int64_t cols) {
+  constexpr int K = kK<T>, kBands = kLine / 16 / kMaxBlocks;
+  constexpr int64_t kSize = sizeof(T), kPanel = kLine / kSize, kRows = K * kMaxBlocks, kLeastAhead = 16 << 10;
+  constexpr int64_t kLines = kPanel * 16 / kLine;  // of the source, for each step of K columns
+  const int64_t ahead = HWY_MAX(kPanel * src_stride, kLeastAhead);
+  for (int64_t r = 0; r < rows; r += kPanel) {
+    const uint8_t* from = src + r * src_stride;
+    const uint8_t* next = from + ahead;
+    for (int64_t c = 0; c < cols; c += K, next += kLines * kLine) {
+      for (int64_t i = 0; i < kLines; ++i) __builtin_prefetch(next + i * kLine, 0, 2);
+      c = c + K > cols ? cols - K : c;
+#pragma GCC unroll 4
+      for (int b = 0; b < kBands; ++b) {
+        TransposeTile<T, kMaxBlocks, true>(from + b * kRows * src_stride + c * kSize, src_stride,
+                                           dst + (r + b * kRows) * kSize + c * dst_stride, dst_stride);
+      }
+    }
+  }
+}
+
+// Do the lines of a panel's rows crowd into few sets? L1 repeats its sets every 4 KiB on every CPU with 64
+// sets (pages limit them to that) and has at least 8 ways, some of which the destination needs.
+bool SharesSets(int64_t src_stride, int64_t panel_rows) {
+  constexpr int64_t kPeriod = 4096, kWays = 6;
+  const int64_t step = std::gcd(std::abs(src_stride), kPeriod);
+  return panel_rows * step > kWays * kPeriod;
+}
+
+// Is a strip of a panel's rows one piece of memory, with the next one small enough for a corner of L2?
+template <class T>
+bool FitsStrips(const Transpose2DParams& p) {
+  constexpr int64_t kSize = sizeof(T), kPanel = kLine / kSize;
+  return p.src_stride == p.cols * kSize && 8 * kPanel * p.src_stride <= isa::HostCaches().l2 &&
+         !SharesSets(p.src_stride, kPanel);
+}
+
 // Rows [0, rows), whole panels, of a result that is written past the caches.
 template <class T>
 void StreamRows(const Transpose2DParams& p, int64_t full_rows) {
@@ -213,11 +256,16 @@ void StreamRows(const Transpose2DParams& p, int64_t full_rows) {
   constexpr int64_t kSize = sizeof(T), kPanel = kLine / kSize;
   const uint8_t* src = static_cast<const uint8_t*>(p.src);
   uint8_t* dst = static_cast<uint8_t*>(p.dst);
+  const bool strips = FitsStrips<T>(p);
   for (int64_t r = 0; r < full_rows; r += kTallRows) {
     const int64_t rows = std::min(kTallRows, full_rows - r);
     const uint8_t* const from = src + r * p.src_stride;
     uint8_t* const to = dst + r * kSize;
-    const BlocksTrial trial(p.blocks, rows * p.cols * kSize);
+    const BlocksTrial trial(p.blocks, strips, rows * p.cols * kSize);
+    if (trial.blocks() == Blocks::kStrips && strips) {
+      StreamStrips<T>(from, p.src_stride, to, p.dst_stride, rows, p.cols);
+      continue;
+    }
     if (trial.blocks() == Blocks::kTall) {
       StreamTallBlocks<T>(from, p.src_stride, to, p.dst_stride, rows, p.cols,
                           from + (r + rows < full_rows ? rows * p.src_stride : 0));
@@ -334,14 +382,6 @@ void TailRows(const Transpose2DParams& p, int64_t r) {
     r = p.rows - kRows;
     Panel<T, 1, 1, false>(src + r * p.src_stride, p.src_stride, dst + r * kSize, p.dst_stride, 0, p.cols, 0);
   }
-}
-
-// Do the lines of a panel's rows crowd into few sets? L1 repeats its sets every 4 KiB on every CPU with 64
-// sets (pages limit them to that) and has at least 8 ways, some of which the destination needs.
-bool SharesSets(int64_t src_stride, int64_t panel_rows) {
-  constexpr int64_t kPeriod = 4096, kWays = 6;
-  const int64_t step = std::gcd(std::abs(src_stride), kPeriod);
-  return panel_rows * step > kWays * kPeriod;
 }
 
 template <class T>

@@ -17,8 +17,9 @@ struct Transpose2DParams {
   int64_t dst_stride = 0;
   bool stream = false;  // write around the caches where the alignment allows it
   // How blocks are streamed: small ones whose successor is fetched into L1 as they are copied, tall ones
-  // whose successor is fetched into L2 as they are turned, or what was faster in the first large calls.
-  enum class Blocks : uint8_t { kMeasured, kSmall, kTall };
+  // whose successor is fetched into L2 as they are turned, strips of a source without gaps (tall ones where
+  // it has some), or what was faster in the first large calls.
+  enum class Blocks : uint8_t { kMeasured, kSmall, kTall, kStrips };
   Blocks blocks = Blocks::kMeasured;
 };
 void Transpose2D(const Transpose2DParams& p);
