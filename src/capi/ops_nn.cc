@@ -74,8 +74,19 @@ struct Floats {
   uintptr_t end() const { return begin() + sizeof(float) * static_cast<uintptr_t>(rows) * cols; }
 };
 
+// Processors address 2^57 bytes at most: sizes beyond that are a mistake, not memory.
+constexpr uint64_t kMostBytes = uint64_t{1} << 57;
+Status CheckExtent(const Floats& x) {
+  const uint64_t floats = static_cast<uint64_t>(x.rows) * static_cast<uint64_t>(x.cols);
+  if (floats <= kMostBytes / sizeof(float)) return OkStatus();
+  return InvalidArgument("%s has %dx%d floats; allowed: at most %llu bytes in all", x.name, x.rows, x.cols,
+                         static_cast<unsigned long long>(kMostBytes));
+}
+
 // An output may be an input, but not meet it partly.
 Status CheckApart(const Floats& in, const Floats& out) {
+  OPSNN_RETURN_IF_ERROR(CheckExtent(in));
+  OPSNN_RETURN_IF_ERROR(CheckExtent(out));
   if (in.begin() == in.end() || out.begin() == out.end()) return OkStatus();
   if (in.begin() >= out.end() || out.begin() >= in.end()) return OkStatus();
   if (in.begin() == out.begin() && in.end() == out.end()) return OkStatus();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -44,6 +45,11 @@ TEST(OpsNn, PartialOverlapsAreRefused) {
   refused(asccl_matmul(a.data(), b.data(), a.data() + 3, 4, 4, 4), "asccl_matmul: c (4x4 floats at ");
   refused(asccl_matmul(a.data(), b.data(), b.data() + 15, 4, 4, 4), "overlaps b (4x4 floats at ");
   refused(asccl_matmul(a.data(), b.data(), a.data(), 4, 4, 8), "overlaps a (4x8 floats at ");
+  refused(asccl_matmul(a.data(), b.data(), a.data(), INT_MAX, INT_MAX, INT_MAX),
+          "asccl_matmul: a has 2147483647x2147483647");
+  refused(asccl_matmul(a.data(), b.data(), a.data(), 1, INT_MAX, INT_MAX),
+          "asccl_matmul: b has 2147483647x2147483647");
+  refused(asccl_relu(a.data(), a.data(), INT_MAX, INT_MAX), "asccl_relu: x has 2147483647x2147483647");
   TilingArgs args{};
   for (int fuse : {0, 1}) {
     args.fuse_enable = fuse;

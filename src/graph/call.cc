@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/ir/known_ops.h"
 #include "op/exact.h"
 
 namespace opsnn::graph {
@@ -26,6 +27,8 @@ std::vector<op::TensorDesc> OutputDescs(const Graph& g, const Node& n) {
 }
 
 }  // namespace
+
+bool IsRowProgram(const Node& n) { return n.op == Known().Program && n.attrs.Int("row_rank", 0) > 0; }
 
 size_t StoredBytes(const op::TensorDesc& d) {
   return static_cast<size_t>(StoredElements(d.dims, d.layout)) * SizeOf(d.dtype);

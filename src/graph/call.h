@@ -19,6 +19,10 @@ Result<op::KernelPtr> PlanNode(const Graph& g, const Node& n, op::PackCache* pac
 // returns its outputs, null where absent.
 Result<std::vector<ConstTensor>> EvaluateNode(const Graph& g, const Node& n);
 
+// A Program that reduces the trailing dims of its operands: it is not elementwise, so that it is neither
+// computed in place nor in another layout.
+bool IsRowProgram(const Node& n);
+
 // Bytes of a value as stored in its layout.
 size_t StoredBytes(const op::TensorDesc& d);
 

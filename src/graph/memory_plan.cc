@@ -14,7 +14,7 @@ size_t Align(size_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; 
 
 // A pointwise node may write over an operand that dies in it; kernels promise that for equal views.
 bool ComputesInPlace(const Node& n) {
-  return n.op->program != nullptr || (n.op == Known().Program && n.attrs.Int("row_rank", 0) == 0);
+  return n.op->program != nullptr || (n.op == Known().Program && !IsRowProgram(n));
 }
 
 class Planner {

@@ -91,7 +91,7 @@ class LayoutAssigner {
   }
 
   bool CanBlock(const Node& n) const {
-    if (n.op->layout == op::LayoutRule::kLogicalOnly || n.outputs.empty()) return false;
+    if (n.op->layout == op::LayoutRule::kLogicalOnly || n.outputs.empty() || IsRowProgram(n)) return false;
     for (ValueId v : n.outputs)
       if (!Image(v)) return false;
     for (size_t i = 0; i < n.inputs.size(); ++i)

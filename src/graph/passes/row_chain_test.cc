@@ -86,6 +86,23 @@ TEST(RowChain, RowsOfSeveralProductsStayApart) {
   EXPECT_EQ(ExpectFusionKeepsResults(m, 20).Effects("row_chain"), 0);
 }
 
+// Blocked images have no rows along W: the row program reads logical order, also between convolutions.
+TEST(RowChain, RowsOfImagesStayInLogicalOrder) {
+  for (const char* row : {"Softmax", "LayerNormalization"}) {
+    for (const char* step : {"Mul", "Sub", "Add"}) {
+      for (const bool conv_behind : {false, true}) {
+        GraphMaker m;
+        const ValueId x = m.Op("Conv", {m.In("x", {2, 7, 6, 9}), m.Random({20, 7, 3, 3})});
+        const ValueId scale = m.Op("GlobalAveragePool", {x});
+        ValueId y = m.Op(step, {x, scale});
+        y = std::string(row) == "Softmax" ? m.Op(row, {y}) : m.Op(row, {y, m.Random({7})});
+        m.Out(conv_behind ? m.Op("Conv", {y, m.Random({5, 20, 1, 1})}) : y);
+        EXPECT_EQ(ExpectFusionKeepsResults(m, 20).Effects("row_chain"), 1) << row << " " << step;
+      }
+    }
+  }
+}
+
 TEST(RowChain, ASecondReaderOrAnotherAxisKeepsThemApart) {
   GraphMaker m;
   const ValueId x = m.Op("Abs", {m.In("x", {4, 6})});

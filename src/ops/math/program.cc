@@ -14,6 +14,8 @@ Result<op::KernelPtr> PlanProgram(const PlanContext& c) {
 
   // Pointwise outputs all have the iteration's shape; per-row results are smaller, and an operand shows it.
   const Layout layout = op::CommonLayout(operands, c.outputs);
+  if (row_rank > 0 && layout != Layout{})
+    return Errorf(Code::kInternal, "Program: rows cannot be reduced in layout %s", ToString(layout).c_str());
   Dims logical = c.outputs[0].dims;
   for (const TensorDesc* x : operands) {
     if (row_rank == 0) break;
