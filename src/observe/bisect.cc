@@ -24,7 +24,8 @@ Result<std::string> FindGuiltyPass(const graph::Session& failing, const Shows& s
     return shows(*session);
   };
   OPSNN_ASSIGN_OR_RETURN(const bool without_all, fails(0));
-  if (without_all) return std::string();
+  OPSNN_ASSIGN_OR_RETURN(const bool with_all, fails(names.size()));
+  if (without_all || !with_all) return std::string();
   // The failure shows with the first `bad` passes and not with the first `good`.
   size_t good = 0, bad = names.size();
   while (bad - good > 1) {

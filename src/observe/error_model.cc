@@ -206,6 +206,20 @@ Status PassOn(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<
   return PassByCorners(c, y, o, error);
 }
 
+// What the chain's own operands carried, moved along by an operator in the chain.
+Status MovePassed(const BoundedCall& c, size_t o, std::vector<double>* passed) {
+  std::vector<Bounded> before;
+  for (const Bounded* b : c.inputs) {
+    before.push_back(b ? *b : Bounded());
+    if (b && !b->captured) before.back().error = b->passed;
+  }
+  std::vector<const Bounded*> inputs;
+  for (size_t i = 0; i < before.size(); ++i) inputs.push_back(c.inputs[i] ? &before[i] : nullptr);
+  BoundedCall call = c;
+  call.inputs = inputs;
+  return PassByMoving(call, o, passed);
+}
+
 // Each value becomes the largest magnitude within `reach` along one of the last two dims.
 void SpreadMax(ref::Tensor* t, int axis, int64_t reach) {
   const int rank = t->dims.rank();
@@ -303,7 +317,13 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
       OPSNN_RETURN_IF_ERROR(PassOn(c, r.value, o, &r.error));
       r.passed = r.error;
     }
-    if (Moves(c.op)) continue;
+    if (Moves(c.op)) {
+      const bool in_chain = std::any_of(c.inputs.begin(), c.inputs.end(), [](const Bounded* b) {
+        return b && !b->captured && !b->error.empty();
+      });
+      if (in_chain) OPSNN_RETURN_IF_ERROR(MovePassed(c, o, &r.passed));
+      continue;
+    }
     if (r.error.empty()) r.error.assign(r.value.v.size(), 0);
     if (o > 0 && c.op == "BatchNormalizationTraining") {
       const std::vector<double> own = StatisticsRounding(c, o);

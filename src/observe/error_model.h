@@ -29,6 +29,8 @@ struct Bounded {
   ref::Tensor value;
   std::vector<double> error;   // of operands and of the operator itself; empty: exact
   std::vector<double> passed;  // the part of it that came with the operands; empty: nothing
+  // Captured: all of its error came from elsewhere. Else `passed` says which part was there before the chain.
+  bool captured = false;
 };
 
 struct BoundedCall {

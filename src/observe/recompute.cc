@@ -195,6 +195,7 @@ Result<const Bounded*> Recomputer::Find(ValueId v) {
   if (t) {
     Bounded& b = read_[v];
     b.value = ref::FromHost(*t);
+    b.captured = true;
     if (auto it = errors_.find(value.name); it != errors_.end()) b.error = it->second;
     return &b;
   }

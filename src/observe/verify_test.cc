@@ -131,6 +131,20 @@ TEST(Verify, FormsMayDifferWhereASumCancels) {
   }
 }
 
+// What moves values behind a node carries that node's own rounding, also where operands differ by form.
+TEST(Verify, CopiesBehindANodeKeepItsRounding) {
+  for (auto _ : testing::FuzzFor(100)) {
+    GraphMaker m;
+    const ValueId x = m.In("x", {4, 5, 64});
+    const ValueId centred = m.Op("Sub", {x, m.Op("ReduceMean", {x, m.Ints({2})})});
+    const ValueId y = m.Op("Softmax", {m.Op("Relu", {m.Op("Add", {centred, x})})});
+    m.Out(m.Op("Identity", {m.Op("Tanh", {y})}));
+    const VerifyReport r = Check(m.graph(), m.RandomFeeds(), NumericsPolicy::kExcess, FusionMode::kForce);
+    EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+    EXPECT_EQ(r.guilty_pass, "");
+  }
+}
+
 // Nodes that run in the order of their neighbours.
 void MakePlaced(GraphMaker& m) {
   using Ints = std::vector<int64_t>;
