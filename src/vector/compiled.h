@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "vector/byte_sum.h"
+#include "vector/bytes/byte_sum.h"
 #include "vector/canonical_programs.h"
 #include "vector/pass.h"
 #include "vector/run.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "vector/quotient.h"
+#include "vector/bytes/quotient.h"
 #include "vector/run.h"
 
 namespace opsnn::gemm {

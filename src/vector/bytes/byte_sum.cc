@@ -1,6 +1,6 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "vector/byte_sum.cc"
-#include "vector/byte_sum.h"
+#define HWY_TARGET_INCLUDE "vector/bytes/byte_sum.cc"
+#include "vector/bytes/byte_sum.h"
 
 #include <algorithm>
 #include <type_traits>

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "vector/byte_sum.h"
+#include "vector/bytes/byte_sum.h"
 
 namespace opsnn::vector {
 namespace {

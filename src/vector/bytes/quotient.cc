@@ -1,4 +1,4 @@
-#include "vector/quotient.h"
+#include "vector/bytes/quotient.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "vector/byte_sum.h"
+#include "vector/bytes/byte_sum.h"
 
 #include <gtest/gtest.h>
 

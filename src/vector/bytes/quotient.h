@@ -1,6 +1,6 @@
 // Rounding x / step to integers without dividing.
-#ifndef OPSNN_VECTOR_QUOTIENT_H_
-#define OPSNN_VECTOR_QUOTIENT_H_
+#ifndef OPSNN_VECTOR_BYTES_QUOTIENT_H_
+#define OPSNN_VECTOR_BYTES_QUOTIENT_H_
 
 namespace opsnn::vector {
 
@@ -14,4 +14,4 @@ Quotient FindQuotient(float step, float lo, float hi);
 
 }  // namespace opsnn::vector
 
-#endif  // OPSNN_VECTOR_QUOTIENT_H_
+#endif  // OPSNN_VECTOR_BYTES_QUOTIENT_H_

@@ -2,14 +2,14 @@
 //   y = saturate(round(clip(sum of (x - zero) * scale) / step) + zero)
 // What joins quantised tensors (residual additions), changes their scale or quantises floats. With the bits
 // of the interpreter, which makes ten passes of it.
-#ifndef OPSNN_VECTOR_BYTE_SUM_H_
-#define OPSNN_VECTOR_BYTE_SUM_H_
+#ifndef OPSNN_VECTOR_BYTES_BYTE_SUM_H_
+#define OPSNN_VECTOR_BYTES_BYTE_SUM_H_
 
 #include <cstdint>
 #include <optional>
 
 #include "program/program.h"
-#include "vector/quotient.h"
+#include "vector/bytes/quotient.h"
 
 namespace opsnn::vector {
 
@@ -34,4 +34,4 @@ bool ExecuteByteSum(const CompiledProgram& p, int64_t rows, int64_t cols, const 
 
 }  // namespace opsnn::vector
 
-#endif  // OPSNN_VECTOR_BYTE_SUM_H_
+#endif  // OPSNN_VECTOR_BYTES_BYTE_SUM_H_
