@@ -22,15 +22,17 @@ HWY_BEFORE_NAMESPACE();
 namespace opsnn::gemm::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One step of k. kStoreB also writes B's vectors to the packed panel: the first tile that reads a panel packs
-// it for the others, under the cover of its multiply-adds.
-template <class Math, int MR, int NV, bool kStoreB, class A>
+// Where B comes from: caches; a matrix, whose first tile packs a panel for the others, under the cover of its
+// multiply-adds; memory, to be read where it lies.
+enum class From : uint8_t { kCache, kMatrix, kMemory };
+
+template <class Math, int MR, int NV, From kFrom, class A>
 HWY_INLINE OPSNN_BLOCK_ATTR void Step(A& a, const float* b, float* packed, V (&acc)[MR][NV]) {
   const D d;
   V bk[NV];
 #pragma GCC unroll 4
   for (int j = 0; j < NV; ++j) bk[j] = hn::LoadU(d, b + j * kLanes);
-  if constexpr (kStoreB) {
+  if constexpr (kFrom == From::kMatrix) {
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) hn::Store(bk[j], d, packed + j * kLanes);
   }
@@ -43,7 +45,7 @@ HWY_INLINE OPSNN_BLOCK_ATTR void Step(A& a, const float* b, float* packed, V (&a
   a.Advance();
 }
 
-template <class Math, int MR, int NV, bool kUnitRow, bool kStoreB>
+template <class Math, int MR, int NV, bool kUnitRow, From kFrom>
 OPSNN_BLOCK_ATTR void Micro(MicroArgs& g) {
   V acc[MR][NV];
   LoadTile<MR, NV>(g, acc);
@@ -69,34 +71,44 @@ OPSNN_BLOCK_ATTR void Micro(MicroArgs& g) {
         if constexpr (kPrefetchOperands) {
           a.Prefetch();
 #pragma GCC unroll 4
-          for (int j = 0; j < NV; ++j) __builtin_prefetch(b + g.b_ahead + j * kLanes, 0, 3);
-          if constexpr (kStoreB) __builtin_prefetch(b + g.b_ahead + NV * kLanes - 1, 0, 3);
+          for (int j = 0; j <= NV; ++j) {
+            // Rows of a matrix may begin within a line and end in one more.
+            const float* line = b + g.b_ahead + (j < NV ? j * kLanes : NV * kLanes - 1);
+            if (j == NV && kFrom == From::kCache) break;
+            if constexpr (kFrom == From::kMemory) {
+              __builtin_prefetch(line, 0, 2);
+            } else {
+              __builtin_prefetch(line, 0, 3);
+            }
+          }
         }
-        Step<Math, MR, NV, kStoreB>(a, b, packed, acc);
+        Step<Math, MR, NV, kFrom>(a, b, packed, acc);
       }
     }
     g.ahead.b = next_b;
   }
   for (int64_t k = pieces * kPiece; k < g.depth; ++k, b += g.b_stride, packed += kNr) {
-    Step<Math, MR, NV, kStoreB>(a, b, packed, acc);
+    Step<Math, MR, NV, kFrom>(a, b, packed, acc);
   }
   StoreTile<MR, NV>(g, acc);
 }
 
 using MicroFn = void (*)(MicroArgs&);
 using Rows = std::make_integer_sequence<int, kMr>;
-template <class Math, int NV, bool kUnitRow, bool kStoreB, int... kRows>
+template <class Math, int NV, bool kUnitRow, From kFrom, int... kRows>
 constexpr std::array<MicroFn, kMr> FnsFor(std::integer_sequence<int, kRows...>) {
-  return {&Micro<Math, kRows + 1, NV, kUnitRow, kStoreB>...};
+  return {&Micro<Math, kRows + 1, NV, kUnitRow, kFrom>...};
 }
 // [unit row][vectors - 1][rows - 1]; panels that are packed on the way are whole.
 template <class Math>
 constexpr std::array<MicroFn, kMr> kFns[2][kNv] = {
-    {FnsFor<Math, 1, false, false>(Rows()), FnsFor<Math, 2, false, false>(Rows())},
-    {FnsFor<Math, 1, true, false>(Rows()), FnsFor<Math, 2, true, false>(Rows())}};
+    {FnsFor<Math, 1, false, From::kCache>(Rows()), FnsFor<Math, 2, false, From::kCache>(Rows())},
+    {FnsFor<Math, 1, true, From::kCache>(Rows()), FnsFor<Math, 2, true, From::kCache>(Rows())}};
 template <class Math>
-constexpr std::array<MicroFn, kMr> kStoringFns[2] = {FnsFor<Math, 2, false, true>(Rows()),
-                                                     FnsFor<Math, 2, true, true>(Rows())};
+constexpr std::array<MicroFn, kMr> kStoringFns[2] = {FnsFor<Math, 2, false, From::kMatrix>(Rows()),
+                                                     FnsFor<Math, 2, true, From::kMatrix>(Rows())};
+template <class Math>  // A is packed
+constexpr std::array<MicroFn, kMr> kStreamingFns = FnsFor<Math, 2, true, From::kMemory>(Rows());
 
 // What a tile needs beyond its block: position, and what comes after it.
 struct TilePos {
@@ -122,13 +134,17 @@ void RunTile(const BlockArgs& g, const TilePos& t, MicroArgs& m) {
   m.ahead.c = t.last ? g.next_c : g.c + g.panels.Start(t.next_p) * g.ldc + t.next_j;
   const float* b = g.b + t.j / kNr * g.b_panel_stride;
   m.b_ahead = kAheadB * g.b_row_stride;
-  if (g.streams_b && t.p == g.p0) m.b_ahead = kPanelsAhead * g.b_panel_stride;
   if (t.p == 0 && g.source && m.cols == kNr) {
     m.b = g.source + t.j;
     m.b_stride = g.source_stride;
     m.b_ahead = kAheadB * g.source_stride;
     m.packed = const_cast<float*>(b);
     kStoringFns<Math>[unit_row][height - 1](m);
+  } else if (kPrefetchOperands && g.streams_b && t.p == g.p0 && unit_row && m.cols > kLanes) {
+    m.b = b;
+    m.b_stride = g.b_row_stride;
+    m.b_ahead = kPanelsAhead * g.b_panel_stride;
+    kStreamingFns<Math>[height - 1](m);
   } else {
     m.b = b;
     m.b_stride = g.b_row_stride;
@@ -148,11 +164,10 @@ void PanelsOutside(const BlockArgs& g, int64_t pieces, MicroArgs& m) {
     const bool last_panel = j + kNr >= g.cols;
     if (!spread) {
       const float* next = g.b + (j / kNr + 1) * g.b_panel_stride;
-      lines = last_panel              ? g.next
-              : g.b_row_stride == kNr ? Lines(next, 0, 1, 4 * kNr * g.depth)
-              : g.streams_b && !kPrefetchOperands
-                  ? Lines(next + (kPanelsAhead - 1) * g.b_panel_stride, 4 * g.b_row_stride, g.depth, 4 * kNr)
-                  : Lines();
+      lines = last_panel                          ? g.next
+              : g.b_row_stride == kNr             ? Lines(next, 0, 1, 4 * kNr * g.depth)
+              : g.streams_b && !kPrefetchOperands ? Lines(next, 4 * g.b_row_stride, g.depth, 4 * kNr)
+                                                  : Lines();
       share = CeilDiv(lines.left, g.p1 - g.p0);
     }
     m.ahead.b_step = CeilDiv(share, pieces);

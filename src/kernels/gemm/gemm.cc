@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "kernels/gemm/bf16_internal.h"
 #include "kernels/gemm/internal.h"
+#include "kernels/gemm/peak.h"
 
 namespace opsnn::gemm {
 namespace {
@@ -53,14 +54,25 @@ constexpr int64_t kMinDirectRows = 64;
 // blocks in place win up to three tiles (measured at n = 2048 to 8192: by 5 to 30 %), behind which the
 // multiply-adds on a line take as long as the line takes from memory.
 constexpr int64_t kMaxStreamRows = 14, kMaxAliasedRows = 42, kAliasBytes = 4096;
-// Deeper blocks than this have more streams than hardware prefetchers follow.
-constexpr int64_t kStreamDepth = 32;
+// The depth of such blocks: C is read and written once for each. Of deep ones whose rows lie a multiple of
+// L2's ways apart few lines stay there for the tiles that follow; the others come from L3, in time where a
+// step takes long.
+int64_t StreamDepth() {
+  constexpr int64_t kDeep = 256, kShallow = 64;
+  constexpr double kLongStep = 20;
+  return StepCycles() >= kLongStep ? kDeep : kShallow;
+}
 
 // Do a few rows stream a B that is too large for the caches?
 bool StreamPays(const Params& p) {
   const bool aliased = p.b.row_stride * static_cast<int64_t>(sizeof(float)) % kAliasBytes == 0;
   return p.m <= (aliased ? kMaxAliasedRows : kMaxStreamRows) && p.k * p.n > p.blocking.direct_floats;
 }
+
+// From so many rows on the sums of a tile take fewer instructions than those of kGemv, which reads and writes
+// its sums 16 to 32 times as often: with eight, 4096 x 4096 take 2.8 ms instead of 4.8. With 16 registers
+// tiles are narrower.
+int64_t LeastStreamRows() { return TileFor(isa::ActiveTier()).mr > kMaxGemvRows ? 5 : 6; }
 
 bool IsUnitF32(const Operand& x) {
   return x.dtype == DType::kF32 && (x.row_stride == 1 || x.col_stride == 1);
@@ -528,7 +540,7 @@ Path ChoosePath(const Params& p) {
       (p.path == Path::kGemv && CanGemv(p)) || (p.path == Path::kDirect && CanDirect(p))) {
     return p.path;
   }
-  if (CanGemv(p)) return Path::kGemv;
+  if (CanGemv(p) && !(p.m >= LeastStreamRows() && CanDirect(p) && StreamPays(p))) return Path::kGemv;
   if (CanDirect(p) && DirectPays(p)) return Path::kDirect;
   if (CanDirect(p) && StreamPays(p)) return Path::kStream;
   return Path::kPanel;
@@ -566,7 +578,7 @@ void Run(const Params& given) {
     p.k = CeilDiv(p.k, 2);
   }
   job.micro = TileFor(isa::ActiveTier());
-  job.kc = job.path == Path::kStream ? kStreamDepth : p.packed_b ? p.packed_b->kc : p.blocking.kc;
+  job.kc = job.path == Path::kStream ? StreamDepth() : p.packed_b ? p.packed_b->kc : p.blocking.kc;
   job.wide = WideRows() > 0 && (job.path == Path::kDirect || job.path == Path::kPacked) &&
              p.n >= 2 * job.micro.nr && KDepth(p.k, 0, job.kc, p.bf16_pairs) * p.n <= kWideFloats;
   if (job.path == Path::kGemv) {

@@ -7,8 +7,9 @@
 // Paths (ChoosePath, best first; `Params::path` forces one):
 //   kGemv    at most kMaxGemvRows rows (or columns): the large operand is streamed once, nothing is packed;
 //   kDirect  operands that fit the core's own caches are read where they lie;
-//   kStream  a few rows more against a B beyond the caches: short blocks as wide as B are read where they
-//            lie, so that B comes from memory once and in long runs; the sums wait in C meanwhile;
+//   kStream  some rows more (from five on) against a B beyond the caches: short blocks as wide as B are read
+//            where they lie, so that B comes from memory once and in long runs, asked for two panels ahead;
+//            the sums wait in C meanwhile;
 //   kPanel   A in blocks that stay in L2, packed unless its strides allow reading in place; each panel of B
 //            is packed into L1 by the first tile that reads it, from lines prefetched during the panel
 //            before. With hundreds of rows to a block this costs little, so there is no shared buffer,

@@ -39,8 +39,9 @@ constexpr int64_t kPiece = 16;  // steps of k between two groups of prefetches: 
 // the load ports have no room for it.
 constexpr bool kPrefetchOperands = kLanes == 16;
 constexpr int64_t kAheadA = 32, kAheadB = 8;
-// From a B that comes from memory the same rows of a panel further on are asked for, by the first tile that
-// reads one: the time of a panel or two is what memory takes to answer.
+// Of a B that comes from memory the first tile that reads a panel asks for the same rows of a later one, into
+// L2: where rows lie a multiple of 4 KiB apart, L1 would push most of them out again (with prefetches into L1
+// 16 rows against 4096 x 4096 took 12 ms where they take 5.4).
 constexpr int64_t kPanelsAhead = 2;
 
 // Where a tile waits for its activation: in C, whose lines may be on their way still, the values would be
