@@ -10,6 +10,7 @@
 #include "vector/convert.h"
 #include "vector/pass_tables.h"
 #include "vector/sharing.h"
+#include "vector/stream_pass.h"
 #include "vector/streaming.h"
 
 namespace opsnn::vector {
@@ -89,9 +90,13 @@ void FlatRun::OnePass(const CompiledProgram& p, void* const* data, int64_t begin
     a.prefetch += kAhead, a.prefetch_step = std::clamp<int64_t>(4 * vector_bytes, 64, 256);
   }
   PassFn fn = nullptr;
-  if (!stream && all_walk && in.num_src > 0 && p.program.stages.size() == 1 &&
-      (end - begin) * (bytes_ / n_) >= kBeyondL1)
-    fn = FindNarrowPass(p.program.stages[0].op);
+  if (all_walk && in.num_src > 0 && p.program.stages.size() == 1) {
+    if (stream) {
+      fn = FindStreamPass(p.program.stages[0].op);
+    } else if ((end - begin) * (bytes_ / n_) >= kBeyondL1) {
+      fn = FindNarrowPass(p.program.stages[0].op);
+    }
+  }
   (fn ? fn : in.fn[static_cast<int>(isa::ActiveTier())])(a);
 }
 

@@ -10,7 +10,7 @@ namespace opsnn::kernels {
 
 // While it lives, `bytes` are moved by blocks(). Which form is faster depends on how many lines a core can
 // wait for and where they are kept meanwhile, which nothing tells: the first strips of a process that are
-// long enough for the clock take both in turns, the later ones what took less time at its best. Where
+// long enough for the clock take both in turns, the later ones what took less time. Where
 // `strips` are possible, these and tall blocks are the two.
 class BlocksTrial {
  public:

@@ -65,11 +65,21 @@ void Elements(const uint8_t* src, uint8_t* dst, const Runs& r) {
   }
 }
 
+void StreamRuns(const uint8_t* src, uint8_t* dst, const Runs& r) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::CappedTag<uint8_t, 64> d;
+  for (int64_t i = 0; i < r.count; ++i, src += r.src_stride, dst += r.dst_stride) {
+    for (int64_t at = 0; at < r.bytes; at += static_cast<int64_t>(hn::Lanes(d)))
+      hn::Stream(hn::LoadU(d, src + at), d, dst + at);
+  }
+}
+
 }  // namespace
 
 void CopyRunsKernel(const Runs& r) {
   const uint8_t* src = static_cast<const uint8_t*>(r.src);
   uint8_t* dst = static_cast<uint8_t*>(r.dst);
+  if (r.stream) return StreamRuns(src, dst, r);
   switch (r.bytes) {
     case 1:
       return Elements<uint8_t>(src, dst, r);

@@ -15,6 +15,9 @@ struct Runs {
   int64_t dst_stride;
   int64_t count;
   int64_t bytes;
+  // Written past the caches, by whole lines: dst, dst_stride and bytes are multiples of 64. Whoever asks for
+  // it flushes (vector/streaming.h).
+  bool stream = false;
 };
 void CopyRuns(const Runs& r);
 

@@ -25,6 +25,7 @@ constexpr int64_t kAloneBytes = 512 << 10, kWakeBytes = 2 << 20;
 // Shares of a tile unit end on multiples of this many rows, so that every share but the last writes whole
 // lines.
 constexpr int64_t kRowGrain = 64;
+constexpr int64_t kLine = 64;
 
 }  // namespace
 
@@ -54,7 +55,27 @@ CopyPlan::CopyPlan(int elem_bytes, const Dims& dims, const Dims& src_strides, co
     if (num_outer_ > 0) inner_ = take(num_outer_ - 1);
   }
   for (int i = 0; i < num_outer_; ++i) outer_count_ *= outer_[i].n;
-  stream_ = outer_count_ * inner_.n * cols_.n * run_ >= vector::StreamingThreshold();
+  const int64_t bytes = outer_count_ * inner_.n * cols_.n * run_;
+  stream_ = std::max(bytes, vector::PartOfResult::Bytes()) >= vector::StreamingThreshold();
+  if (stream_) TakeInSourceOrder();
+}
+
+// Stores past the caches do not mind in which order lines are written, but reads are fastest along the
+// source.
+void CopyPlan::TakeInSourceOrder() {
+  const auto descending = [](const Axis& a, const Axis& b) { return std::abs(a.src) > std::abs(b.src); };
+  if (kind_ == Kind::kTile) {
+    std::stable_sort(outer_, outer_ + num_outer_, descending);
+    return;
+  }
+  lines_ = run_ % kLine == 0 && inner_.dst % kLine == 0;
+  for (int i = 0; i < num_outer_; ++i) lines_ = lines_ && outer_[i].dst % kLine == 0;
+  if (!lines_) return;
+  outer_[num_outer_] = inner_;
+  std::stable_sort(outer_, outer_ + num_outer_ + 1, descending);
+  inner_ = outer_[num_outer_];
+  outer_count_ = 1;
+  for (int i = 0; i < num_outer_; ++i) outer_count_ *= outer_[i].n;
 }
 
 void CopyPlan::Canonicalise(int elem_bytes, const Dims& dims, const Dims& src_strides,
@@ -85,7 +106,7 @@ void CopyPlan::Canonicalise(int elem_bytes, const Dims& dims, const Dims& src_st
   }
 }
 
-void CopyPlan::RunUnit(const char* src, char* dst, int64_t lo, int64_t hi) const {
+void CopyPlan::RunUnit(const char* src, char* dst, int64_t lo, int64_t hi, const char* next) const {
   if (kind_ == Kind::kTile) {
     Transpose2D({.elem_bytes = static_cast<int>(run_),
                  .rows = hi - lo,
@@ -94,9 +115,12 @@ void CopyPlan::RunUnit(const char* src, char* dst, int64_t lo, int64_t hi) const
                  .src_stride = inner_.src,
                  .dst = dst + lo * run_,
                  .dst_stride = cols_.dst,
-                 .stream = stream_});
+                 .stream = stream_,
+                 .next = next,
+                 .flush = false});
   } else {
-    CopyRuns({src + lo * inner_.src, inner_.src, dst + lo * inner_.dst, inner_.dst, hi - lo, run_});
+    const bool stream = lines_ && reinterpret_cast<uintptr_t>(dst) % kLine == 0;
+    CopyRuns({src + lo * inner_.src, inner_.src, dst + lo * inner_.dst, inner_.dst, hi - lo, run_, stream});
   }
 }
 
@@ -109,7 +133,8 @@ void CopyPlan::RunUnits(const char* src, char* dst, int64_t begin, int64_t end) 
     dst += index[k] * outer_[k].dst;
   }
   for (int64_t u = begin; u < end; ++u) {
-    RunUnit(src, dst, 0, inner_.n);
+    const char* const from = src;
+    char* const to = dst;
     for (int k = num_outer_ - 1; k >= 0; --k) {
       src += outer_[k].src;
       dst += outer_[k].dst;
@@ -118,7 +143,9 @@ void CopyPlan::RunUnits(const char* src, char* dst, int64_t begin, int64_t end) 
       src -= outer_[k].n * outer_[k].src;
       dst -= outer_[k].n * outer_[k].dst;
     }
+    RunUnit(from, to, 0, inner_.n, u + 1 < end ? src : nullptr);
   }
+  if (stream_) vector::FlushStreams();
 }
 
 // Whole rows of the destination: where threads write pieces of the same rows, the prefetchers of one ask for
@@ -179,6 +206,7 @@ void CopyPlan::Run(const void* src_data, void* dst_data) const {
     }
     const int64_t s = t % shares;
     RunUnit(src + src_at, dst + dst_at, s * share, s + 1 == shares ? inner_.n : (s + 1) * share);
+    if (stream_) vector::FlushStreams();
   });
 }
 

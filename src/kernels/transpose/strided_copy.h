@@ -35,7 +35,8 @@ class CopyPlan {
   // only the share [lo, hi) (along its split axis) is copied.
   void RunUnits(const char* src, char* dst, int64_t begin, int64_t end) const;
   void RunColumnShares(const char* src, char* dst, int64_t threads) const;
-  void RunUnit(const char* src, char* dst, int64_t lo, int64_t hi) const;
+  void RunUnit(const char* src, char* dst, int64_t lo, int64_t hi, const char* next = nullptr) const;
+  void TakeInSourceOrder();
 
   Kind kind_ = Kind::kEmpty;
   int num_outer_ = 0;
@@ -44,7 +45,8 @@ class CopyPlan {
   Axis inner_ = {1, 0, 0};  // runs: the loop around a run; tile: the rows (contiguous in dst)
   Axis cols_ = {1, 0, 0};   // tile: the columns (contiguous in src)
   int64_t outer_count_ = 1;
-  bool stream_ = false;
+  bool stream_ = false;  // written past the caches
+  bool lines_ = false;   // runs: streamed where dst lies on whole lines
 };
 
 // out[i_0, ...] = in with axes permuted: dim k of the result is dim perm[k] of the source; both contiguous.

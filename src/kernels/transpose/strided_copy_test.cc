@@ -11,6 +11,7 @@
 #include "isa/tier.h"
 #include "kernels/transpose/tile.h"
 #include "testing/testing.h"
+#include "vector/streaming.h"
 
 namespace opsnn::kernels {
 namespace {
@@ -34,7 +35,7 @@ Arena MakeArena(int elem_bytes, const Dims& dims, const Dims& strides, int64_t m
   constexpr int64_t kMargin = 128;
   Arena a;
   a.origin = kMargin + misalign - lo * elem_bytes;
-  a.bytes.resize(a.origin + (hi + 1) * elem_bytes + kMargin);
+  a.bytes.resize(a.origin + (hi + 1) * elem_bytes + 2 * kMargin);
   for (uint8_t& b : a.bytes) b = fill();
   return a;
 }
@@ -70,6 +71,11 @@ void Check(testing::Rng& rng, int elem_bytes, const Dims& dims, const Dims& src_
   });
   Arena got =
       MakeArena(elem_bytes, dims, dst_strides, rng.Chance(0.5) ? 0 : rng.Int(0, 63), [] { return kGuard; });
+  if (rng.Chance(0.5)) {  // a line begins with the result
+    constexpr uintptr_t kLine = 64;
+    const auto at = reinterpret_cast<uintptr_t>(&got.bytes[got.origin]);
+    got.origin += static_cast<int64_t>((kLine - at % kLine) % kLine);
+  }
   Arena want = got;
   ForEachIndex(dims, [&](const std::vector<int64_t>& i) {
     std::memcpy(&want.bytes[want.origin + Offset(i, dst_strides) * elem_bytes],
@@ -204,6 +210,29 @@ TEST(CopyPlanTest, StreamedTransposesOfAnyShape) {
       }
     }
   }
+  isa::SetMaxTier(saved);
+}
+
+// Any permutation as a part of a result that is written past the caches: in the order of the source, by lines
+// where they are whole.
+TEST(CopyPlanTest, PermutationsPastTheCachesOnEveryTier) {
+  testing::Rng rng;
+  const isa::Tier saved = isa::ActiveTier();
+  const vector::PartOfResult part(vector::StreamingThreshold());
+  for (int t = 0; t <= static_cast<int>(saved); ++t) {
+    isa::SetMaxTier(static_cast<isa::Tier>(t));
+    for (auto _ : testing::FuzzFor(400)) {
+      SetNumThreads(static_cast<int>(rng.Int(1, 3)));
+      Dims dims = rng.Shape(1, 5, 20000, false), order = dims;
+      for (int i = 0; i < dims.rank(); ++i) order[i] = i;
+      if (rng.Chance(0.6)) dims[dims.rank() - 1] = 16 * rng.Int(1, 12);
+      if (rng.Chance(0.2)) dims[static_cast<int>(rng.Int(0, dims.rank() - 1))] = rng.Int(2, 4);
+      Check(rng, ElemBytes(rng), dims, StridesFor(rng, dims, RandomPermutation(rng, dims.rank()), false),
+            StridesFor(rng, dims, order, false));
+      if (HasFatalFailure()) break;
+    }
+  }
+  SetNumThreads(0);
   isa::SetMaxTier(saved);
 }
 

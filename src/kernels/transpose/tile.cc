@@ -168,13 +168,13 @@ HWY_NOINLINE void StreamBlocks(const uint8_t* src, int64_t src_stride, uint8_t* 
 constexpr int64_t kTallRows = 128;
 template <class T>
 HWY_NOINLINE void StreamTallBlocks(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
-                                   int64_t rows, int64_t cols, const uint8_t* after) {
+                                   int64_t rows, int64_t cols, int64_t lines_wide, const uint8_t* after) {
   constexpr int64_t kSize = sizeof(T), kPanel = kLine / kSize, kRows = kK<T> * kMaxBlocks;
   constexpr int64_t kLinesPerTile = HWY_MAX(kK<T> * kMaxBlocks / 4, 1);
   const hn::CappedTag<uint8_t, kLine> d;
   alignas(kLine) uint8_t lines[kPair * kTallRows * kLine];
-  for (int64_t c = 0; c + kPanel <= cols; c += kPair * kPanel) {
-    const int64_t wide = std::min(kPair, (cols - c) / kPanel);
+  for (int64_t c = 0; c + kPanel <= cols; c += lines_wide * kPanel) {
+    const int64_t wide = std::min(lines_wide, (cols - c) / kPanel);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t w = 0; w < wide; ++w) {
         const uint8_t* from = src + r * src_stride + c * kSize + w * kLine;
@@ -184,15 +184,15 @@ HWY_NOINLINE void StreamTallBlocks(const uint8_t* src, int64_t src_stride, uint8
         }
       }
     }
-    const bool last = c + 2 * kPair * kPanel > cols;
-    const uint8_t* const next = last ? after : src + (c + kPair * kPanel) * kSize;
+    const bool last = c + (lines_wide + 1) * kPanel > cols;
+    const uint8_t* const next = last ? after : src + (c + lines_wide * kPanel) * kSize;
     int64_t row = 0, line = 0;  // of the next block
     for (int64_t k = 0; k < wide * kPanel; k += kK<T>) {
       const uint8_t* from = lines + k / kPanel * rows * kLine + k % kPanel * kSize;
       for (int64_t r = 0; r < rows; r += kRows) {
-        for (int64_t i = 0; i < kLinesPerTile && line < kPair; ++i) {
+        for (int64_t i = 0; i < kLinesPerTile && row < rows; ++i) {
           __builtin_prefetch(next + row * src_stride + line * kLine, 0, 2);
-          if (++row == rows) row = 0, ++line;
+          if (++line == lines_wide) line = 0, ++row;
         }
         TransposeTile<T, kMaxBlocks, true>(from + r * kLine, kLine, dst + r * kSize + (c + k) * dst_stride,
                                            dst_stride);
@@ -249,6 +249,18 @@ bool FitsStrips(const Transpose2DParams& p) {
          !SharesSets(p.src_stride, kPanel);
 }
 
+// How many rows make a block of which the next one is fetched into L2: no more than a part of L2's ways hold
+// where the rows' lines fall into few of its sets. A block has as many lines, in longer pieces of fewer rows.
+int64_t RowsOfTallBlocks(int64_t src_stride, int64_t panel) {
+  constexpr int64_t kWays = 8, kOurs = 4;  // as few as any L2 has; of those
+  const int64_t period = isa::HostCaches().l2 / kWays;
+  const int64_t step = std::gcd(std::abs(src_stride), period);
+  if (period <= 0 || step == 0) return kTallRows;
+  int64_t rows = kTallRows;
+  while (rows / 2 >= panel && rows * step > kOurs * period) rows /= 2;
+  return rows;
+}
+
 // Rows [0, rows), whole panels, of a result that is written past the caches.
 template <class T>
 void StreamRows(const Transpose2DParams& p, int64_t full_rows) {
@@ -257,8 +269,9 @@ void StreamRows(const Transpose2DParams& p, int64_t full_rows) {
   const uint8_t* src = static_cast<const uint8_t*>(p.src);
   uint8_t* dst = static_cast<uint8_t*>(p.dst);
   const bool strips = FitsStrips<T>(p);
-  for (int64_t r = 0; r < full_rows; r += kTallRows) {
-    const int64_t rows = std::min(kTallRows, full_rows - r);
+  const int64_t tall = strips ? kTallRows : RowsOfTallBlocks(p.src_stride, kPanel);
+  for (int64_t r = 0; r < full_rows; r += tall) {
+    const int64_t rows = std::min(tall, full_rows - r);
     const uint8_t* const from = src + r * p.src_stride;
     uint8_t* const to = dst + r * kSize;
     const BlocksTrial trial(p.blocks, strips, rows * p.cols * kSize);
@@ -267,8 +280,10 @@ void StreamRows(const Transpose2DParams& p, int64_t full_rows) {
       continue;
     }
     if (trial.blocks() == Blocks::kTall) {
-      StreamTallBlocks<T>(from, p.src_stride, to, p.dst_stride, rows, p.cols,
-                          from + (r + rows < full_rows ? rows * p.src_stride : 0));
+      StreamTallBlocks<T>(from, p.src_stride, to, p.dst_stride, rows, p.cols, kPair * kTallRows / tall,
+                          r + rows < full_rows ? from + rows * p.src_stride
+                          : p.next != nullptr  ? static_cast<const uint8_t*>(p.next)
+                                               : from);
       continue;
     }
     for (int64_t i = 0; i < rows; i += kPair * kPanel) {
@@ -301,7 +316,16 @@ void Narrow(const Transpose2DParams& p) {
 
 // Two to four dense columns or rows (images of few channels): the interleaved loads and stores of the
 // vectors.
-template <class T, int kN>
+template <bool kStream, class D, class V>
+HWY_INLINE void PutRow(V v, D d, hn::TFromD<D>* to) {
+  if constexpr (kStream) {
+    hn::Stream(v, d, to);
+  } else {
+    hn::StoreU(v, d, to);
+  }
+}
+
+template <class T, int kN, bool kStream>
 void Deinterleave(const Transpose2DParams& p) {  // rows x kN, rows dense
   const hn::ScalableTag<T> d;
   const int64_t lanes = hn::Lanes(d);
@@ -314,17 +338,17 @@ void Deinterleave(const Transpose2DParams& p) {  // rows x kN, rows dense
     if constexpr (kN == 2) hn::LoadInterleaved2(d, src + kN * r, a, b);
     if constexpr (kN == 3) hn::LoadInterleaved3(d, src + kN * r, a, b, c);
     if constexpr (kN == 4) hn::LoadInterleaved4(d, src + kN * r, a, b, c, e);
-    hn::StoreU(a, d, to[0] + r);
-    hn::StoreU(b, d, to[1] + r);
-    if constexpr (kN > 2) hn::StoreU(c, d, to[2] + r);
-    if constexpr (kN > 3) hn::StoreU(e, d, to[3] + r);
+    PutRow<kStream>(a, d, to[0] + r);
+    PutRow<kStream>(b, d, to[1] + r);
+    if constexpr (kN > 2) PutRow<kStream>(c, d, to[2] + r);
+    if constexpr (kN > 3) PutRow<kStream>(e, d, to[3] + r);
   }
   for (; r < p.rows; ++r) {
     for (int i = 0; i < kN; ++i) to[i][r] = src[kN * r + i];
   }
 }
 
-template <class T, int kN>
+template <class T, int kN, bool kStream>
 void Interleave(const Transpose2DParams& p) {  // kN x cols, the result's rows dense
   const hn::ScalableTag<T> d;
   const int64_t lanes = hn::Lanes(d);
@@ -332,14 +356,19 @@ void Interleave(const Transpose2DParams& p) {  // kN x cols, the result's rows d
   for (int i = 0; i < kN; ++i) {
     from[i] = reinterpret_cast<const T*>(static_cast<const uint8_t*>(p.src) + i * p.src_stride);
   }
-  T* dst = static_cast<T*>(p.dst);
+  T* const dst = static_cast<T*>(p.dst);
+  HWY_ALIGN T group[kN * hn::MaxLanes(d)];
   int64_t c = 0;
   for (; c + lanes <= p.cols; c += lanes) {
+    T* const to = kStream ? group : dst + kN * c;
     const auto v0 = hn::LoadU(d, from[0] + c), v1 = hn::LoadU(d, from[1] + c);
-    if constexpr (kN == 2) hn::StoreInterleaved2(v0, v1, d, dst + kN * c);
-    if constexpr (kN == 3) hn::StoreInterleaved3(v0, v1, hn::LoadU(d, from[2] + c), d, dst + kN * c);
+    if constexpr (kN == 2) hn::StoreInterleaved2(v0, v1, d, to);
+    if constexpr (kN == 3) hn::StoreInterleaved3(v0, v1, hn::LoadU(d, from[2] + c), d, to);
     if constexpr (kN == 4) {
-      hn::StoreInterleaved4(v0, v1, hn::LoadU(d, from[2] + c), hn::LoadU(d, from[3] + c), d, dst + kN * c);
+      hn::StoreInterleaved4(v0, v1, hn::LoadU(d, from[2] + c), hn::LoadU(d, from[3] + c), d, to);
+    }
+    if constexpr (kStream) {
+      for (int i = 0; i < kN; ++i) hn::Stream(hn::Load(d, group + i * lanes), d, dst + kN * c + i * lanes);
     }
   }
   for (; c < p.cols; ++c) {
@@ -350,18 +379,26 @@ void Interleave(const Transpose2DParams& p) {  // kN x cols, the result's rows d
 // True if a few dense columns or rows were done here. Typed loads need naturally aligned elements.
 template <class T>
 bool Interleaved(const Transpose2DParams& p) {
-  const int64_t misaligned =
-      reinterpret_cast<intptr_t>(p.src) | reinterpret_cast<intptr_t>(p.dst) | p.src_stride | p.dst_stride;
-  if (misaligned % static_cast<int64_t>(sizeof(T)) != 0) return false;
-  if (p.src_stride == p.cols * static_cast<int64_t>(sizeof(T))) {
-    if (p.cols == 2) return Deinterleave<T, 2>(p), true;
-    if (p.cols == 3) return Deinterleave<T, 3>(p), true;
-    if (p.cols == 4) return Deinterleave<T, 4>(p), true;
+  constexpr int64_t kSize = sizeof(T);
+  const int64_t dst = reinterpret_cast<intptr_t>(p.dst);
+  if ((reinterpret_cast<intptr_t>(p.src) | dst | p.src_stride | p.dst_stride) % kSize != 0) return false;
+  const auto run = [&](bool lines, auto past_caches, auto plain) {
+    if (!p.stream || !lines) return plain(p), true;
+    past_caches(p);
+    if (p.flush) vector::FlushStreams();
+    return true;
+  };
+  if (p.src_stride == p.cols * kSize) {
+    const bool lines = dst % kLine == 0 && p.dst_stride % kLine == 0;
+    if (p.cols == 2) return run(lines, &Deinterleave<T, 2, true>, &Deinterleave<T, 2, false>);
+    if (p.cols == 3) return run(lines, &Deinterleave<T, 3, true>, &Deinterleave<T, 3, false>);
+    if (p.cols == 4) return run(lines, &Deinterleave<T, 4, true>, &Deinterleave<T, 4, false>);
   }
-  if (p.dst_stride == p.rows * static_cast<int64_t>(sizeof(T))) {
-    if (p.rows == 2) return Interleave<T, 2>(p), true;
-    if (p.rows == 3) return Interleave<T, 3>(p), true;
-    if (p.rows == 4) return Interleave<T, 4>(p), true;
+  if (p.dst_stride == p.rows * kSize) {
+    const bool lines = dst % kLine == 0;
+    if (p.rows == 2) return run(lines, &Interleave<T, 2, true>, &Interleave<T, 2, false>);
+    if (p.rows == 3) return run(lines, &Interleave<T, 3, true>, &Interleave<T, 3, false>);
+    if (p.rows == 4) return run(lines, &Interleave<T, 4, true>, &Interleave<T, 4, false>);
   }
   return false;
 }
@@ -399,7 +436,19 @@ void TransposeT(const Transpose2DParams& p) {
     StreamRows<T>(p, full_rows);
     if (full_rows < p.rows) TailRows<T, kMaxBlocks>(p, full_rows);
     // Streaming stores are weakly ordered: nobody may see the result before they have left the core.
-    return vector::FlushStreams();
+    if (p.flush) vector::FlushStreams();
+    return;
+  }
+  const int64_t skew = reinterpret_cast<intptr_t>(dst) % kLine;
+  if (p.stream && p.dst_stride % kLine == 0 && skew % kSize == 0 && p.rows > 2 * kPanel) {
+    // Every row of the result begins between lines, at the same place: the rest of these lines first.
+    Transpose2DParams head = p, rest = p;
+    head.rows = (kLine - skew) / kSize, head.stream = false;
+    rest.rows -= head.rows;
+    rest.src = src + head.rows * p.src_stride, rest.dst = dst + head.rows * kSize;
+    if (p.next) rest.next = static_cast<const uint8_t*>(p.next) + head.rows * p.src_stride;
+    TransposeT<T>(head);
+    return TransposeT<T>(rest);
   }
   const auto panel = SharesSets(p.src_stride, kPanel) ? &StagedPanel<T, kMaxBlocks, kBands>
                                                       : &Panel<T, kMaxBlocks, kBands, false>;

@@ -21,6 +21,8 @@ struct Transpose2DParams {
   // it has some), or what was faster in the first large calls.
   enum class Blocks : uint8_t { kMeasured, kSmall, kTall, kStrips };
   Blocks blocks = Blocks::kMeasured;
+  const void* next = nullptr;  // the source of what this thread turns next, of the same shape; null: unknown
+  bool flush = true;           // false: whoever streams flushes (vector/streaming.h)
 };
 void Transpose2D(const Transpose2DParams& p);
 
