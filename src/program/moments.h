@@ -6,6 +6,10 @@
 // s is at most half an ulp of the mean, so nothing cancels in the difference. Where s^2 is not below
 // mean(d^2) (an overflow, or rows constant but for rounding) mean(d^2) stands, and the variance is never
 // negative.
+//
+// Values of 11 bits (f16, bf16) do without: wherever they lie, their steps are 2^13 times the rounding of an
+// f32 mean, and sums of values that have one exponent are exact. Their centred values are d, their variance
+// is mean(d^2).
 #ifndef OPSNN_PROGRAM_MOMENTS_H_
 #define OPSNN_PROGRAM_MOMENTS_H_
 
@@ -19,6 +23,14 @@ struct RowMoments {
   SlotId variance;  // of the population
 };
 
+// Of f16 or bf16 values.
+inline RowMoments AddNarrowRowMoments(ProgramBuilder& b, SlotId x) {
+  RowMoments m;
+  m.mean = b.Unary(StageOp::kRowMean, x);
+  m.centred = b.Binary(StageOp::kSub, x, m.mean);
+  m.variance = b.Unary(StageOp::kRowMean, b.Unary(StageOp::kSquare, m.centred));
+  return m;
+}
 // missed_by_mean, if asked for: the mean without its rounding is mean + *missed_by_mean.
 inline RowMoments AddRowMoments(ProgramBuilder& b, SlotId x, SlotId* missed_by_mean = nullptr) {
   RowMoments m;

@@ -11,7 +11,7 @@ Program LayerNormProgram(const NormOptions& o) {
   const SlotId x = b.Input();
   const SlotId gamma = o.gamma ? b.Input() : kNoSlot;
   const SlotId beta = o.beta ? b.Input() : kNoSlot;
-  const auto [mean, centred, variance] = AddRowMoments(b, x);
+  const auto [mean, centred, variance] = o.narrow ? AddNarrowRowMoments(b, x) : AddRowMoments(b, x);
   const SlotId rstd = b.Unary(kRsqrt, b.Unary(kAffine, variance, 1, o.eps));
   SlotId y = b.Binary(kMul, centred, rstd);
   if (o.gamma) y = b.Binary(kMul, y, gamma);
@@ -59,10 +59,10 @@ RowTemplate RecogniseRowTemplate(const Program& p) {
     if (s.op == kAffine) t.norm.eps = s.imm[1];
   }
   // The options decide the inputs and outputs; try the few combinations.
-  for (int bits = 0; bits < 8; ++bits) {
-    NormOptions o{t.norm.eps, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+  for (int bits = 0; bits < 16; ++bits) {
+    NormOptions o{t.norm.eps, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
     if (p == LayerNormProgram(o)) return {RowFamily::kLayerNorm, o};
-    if (!o.beta && p == RmsNormProgram(o)) return {RowFamily::kRmsNorm, o};
+    if (!o.beta && !o.narrow && p == RmsNormProgram(o)) return {RowFamily::kRmsNorm, o};
   }
   return {};
 }

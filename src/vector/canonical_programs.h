@@ -9,14 +9,16 @@ namespace opsnn::vector {
 
 // y = (x - mean) * rstd [* gamma] [+ beta], two-pass variance, rstd = 1 / sqrt(var + eps).
 // Inputs: x, then gamma and beta where present (they broadcast along the rows). Outputs: y, then mean and
-// rstd (per row) where `statistics`.
+// rstd (per row) where `statistics`. `narrow`: x holds f16 or bf16 (program/moments.h).
 struct NormOptions {
   double eps = 1e-5;
   bool gamma = false, beta = false;
   bool statistics = false;
+  bool narrow = false;
 };
 Program LayerNormProgram(const NormOptions& options);
-// y = x * rstd [* gamma], rstd = 1 / sqrt(mean(x^2) + eps). `beta` is not used; statistics: rstd only.
+// y = x * rstd [* gamma], rstd = 1 / sqrt(mean(x^2) + eps). `beta` and `narrow` are not used; statistics:
+// rstd only.
 Program RmsNormProgram(const NormOptions& options);
 
 // e^(x - max) * (1 / sum)

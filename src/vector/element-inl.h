@@ -8,6 +8,7 @@
 
 #include <type_traits>
 
+#include "isa/bf16-inl.h"
 #include "simd/half-inl.h"
 #include "vector/pass-inl.h"
 
@@ -68,22 +69,32 @@ HWY_INLINE void PutTwo(DF d, VF v0, VF v1, T* p) {
 // rounding takes eight instead of eleven for both.
 HWY_INLINE void GetAlternating(DF d, const BF16* p, VF& even, VF& odd) {
   const hn::RebindToUnsigned<DF> du;
-  const auto bits = hn::LoadU(du, reinterpret_cast<const uint32_t*>(p));
+  const auto bits = InRegister(hn::LoadU(du, reinterpret_cast<const uint32_t*>(p)));
   even = hn::BitCast(d, hn::ShiftLeft<16>(bits));
   odd = hn::BitCast(d, hn::And(bits, hn::Set(du, 0xFFFF0000u)));
 }
+// How values become bf16. All ways give the same bits; kFinite: where none is NaN; kNative: where none is
+// subnormal, nor a normal one that bf16 has as a subnormal, and the processor has the instruction.
+enum class Rounding { kAny, kFinite, kNative };
 // What PutTwo stores of the two in order.
-template <bool kPast, bool kFinite>
+template <bool kPast, Rounding kRounding>
 HWY_INLINE void PutAlternating(DF d, VF even, VF odd, BF16* p) {
   const hn::RebindToUnsigned<DF> du;
   const hn::Repartition<uint16_t, DF> dh;
+  auto* const to = reinterpret_cast<uint16_t*>(p);
+  if constexpr (kRounding == Rounding::kNative) {
+    const auto both = PackAlternatingBf16(d, even, odd);
+    kPast ? hn::Stream(both, dh, to) : hn::StoreU(both, dh, to);
+    return;
+  }
   const auto e = hn::BitCast(du, even), o = hn::BitCast(du, odd);
   auto upper = hn::OddEven(hn::BitCast(dh, o), hn::BitCast(dh, hn::ShiftRight<16>(e)));
   const auto lower = hn::OddEven(hn::BitCast(dh, hn::ShiftLeft<16>(o)), hn::BitCast(dh, e));
-  // Rounds up what is more than a half, or a half above an odd number.
-  const auto weight = hn::SaturatedAdd(lower, hn::And(upper, hn::Set(dh, 1)));
-  const auto up = hn::ShiftRight<15>(hn::SaturatedSub(weight, hn::Set(dh, 1)));
-  if constexpr (kFinite) {
+  // Rounds up what is more than a half, or a half above an odd number: the carry of lower + 0x7FFF + lsb,
+  // which the average (a + b + 1) / 2 of lower and 0x7FFE + lsb has in its highest bit.
+  const auto rest = hn::Or(hn::And(upper, hn::Set(dh, 1)), hn::Set(dh, 0x7FFE));
+  const auto up = hn::ShiftRight<15>(hn::AverageRound(lower, rest));
+  if constexpr (kRounding == Rounding::kFinite) {
     upper = hn::Add(upper, up);
   } else {
     const auto magnitude = hn::And(upper, hn::Set(dh, 0x7FFF));
@@ -91,7 +102,6 @@ HWY_INLINE void PutAlternating(DF d, VF even, VF odd, BF16* p) {
                                hn::And(hn::Eq(magnitude, hn::Set(dh, 0x7F80)), hn::Ne(lower, hn::Zero(dh))));
     upper = hn::IfThenElse(is_nan, hn::Or(upper, hn::Set(dh, 0x40)), hn::Add(upper, up));
   }
-  auto* const to = reinterpret_cast<uint16_t*>(p);
   kPast ? hn::Stream(upper, dh, to) : hn::StoreU(upper, dh, to);
 }
 

@@ -15,49 +15,15 @@
 #include "vector/compiled.h"
 #include "vector/convert.h"
 #include "vector/convert_simd.h"
+#include "vector/modes_for_test.h"
 #include "vector/reference_for_test.h"
 #include "vector/streaming.h"
 
 namespace opsnn::vector {
 namespace {
 
-using testing::Rng;
-
-class ModesTier : public ::testing::TestWithParam<int> {
- protected:
-  void SetUp() override { isa::SetMaxTier(static_cast<isa::Tier>(GetParam())); }
-  void TearDown() override { isa::SetMaxTier(saved_); }
-  isa::Tier saved_ = isa::ActiveTier();
-};
 INSTANTIATE_TEST_SUITE_P(Tiers, ModesTier, ::testing::Range(0, isa::kNumTiers),
                          [](const auto& i) { return isa::Name(static_cast<isa::Tier>(i.param)); });
-
-std::vector<float> RandomFloats(Rng& rng, int64_t n, double lo = -3, double hi = 3) {
-  std::vector<float> v(n);
-  for (float& x : v) x = static_cast<float>(rng.Real(lo, hi));
-  return v;
-}
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-struct RowCase {
-  const char* name;
-  Program program;
-  int vectors;     // inputs after x: gamma, beta
-  int statistics;  // per-row outputs after y
-};
-std::vector<RowCase> RowCases() {
-  std::vector<RowCase> cases;
-  for (int bits = 0; bits < 8; ++bits) {
-    NormOptions o{1e-5, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
-    cases.push_back({"layer_norm", LayerNormProgram(o), o.gamma + o.beta, o.statistics ? 2 : 0});
-    if (!o.beta) cases.push_back({"rms_norm", RmsNormProgram(o), o.gamma, o.statistics ? 1 : 0});
-  }
-  cases.push_back({"softmax", SoftmaxProgram(), 0, 0});
-  cases.push_back({"log_softmax", LogSoftmaxProgram(), 0, 0});
-  return cases;
-}
 
 TEST_P(ModesTier, TemplatesEqualTheInterpreter) {
   Rng rng;
@@ -102,82 +68,6 @@ TEST_P(ModesTier, TemplatesEqualTheInterpreter) {
       // Sums of n terms of magnitude 3 .. 9, divided by a standard deviation that short rows make small.
       const double tol = cols < 16 ? 2e-2 : (std::sqrt(static_cast<double>(cols)) + 64) * 0x1p-22;
       EXPECT_EQ(testing::Compare(got, want, tol, tol), "") << c.name << " cols " << cols;
-    }
-  }
-}
-
-// Many rows go through the pipeline of norm_pipeline-inl.h: the bits are those of the interpreter, whatever
-// the type, with stores past the caches, in place, and with rows that hold what is not finite.
-TEST_P(ModesTier, ManyNormRowsEqualTheInterpreter) {
-  Rng rng;
-  for (const RowCase& c : RowCases()) {
-    if (std::string_view(c.name) != "layer_norm") continue;
-    const auto compiled = Compile(c.program).value();
-    for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
-      for (const int64_t cols : {64, 192, 768, 2048}) {
-        const int64_t rows = rng.Int(30, 60), n = rows * cols;
-        AlignedBuffer x(static_cast<size_t>(n) * 4), y[4];
-        std::vector<float> values = RandomFloats(rng, n);
-        values[static_cast<size_t>(rng.Int(0, n - 1))] = std::numeric_limits<float>::quiet_NaN();
-        values[static_cast<size_t>(rng.Int(0, n - 1))] = std::numeric_limits<float>::infinity();
-        StoreConvert(ComputeType::kF32, values.data(), type, x.data(), 1, n);
-        std::vector<float> g = RandomFloats(rng, cols), b = RandomFloats(rng, cols), statistics[4];
-        const size_t bytes = static_cast<size_t>(n) * SizeOf(type);
-        for (int mode = 0; mode < 4; ++mode) {  // interpreter, template, past the caches, in place
-          y[mode] = AlignedBuffer(bytes);
-          if (mode == 3) std::memcpy(y[mode].data(), x.data(), bytes);
-          statistics[mode].assign(static_cast<size_t>(2 * rows), 0.0f);
-          std::vector<BlockArg> args = {{mode == 3 ? y[mode].data() : x.data(), type, cols, 1}};
-          const std::vector<float>* vectors[] = {&g, &b};
-          for (int k = 0; k < c.vectors; ++k)
-            args.push_back({const_cast<float*>(vectors[k]->data()), DType::kF32, 0, 1});
-          args.push_back({y[mode].data(), type, cols, 1});
-          for (int k = 0; k < c.statistics; ++k)
-            args.push_back({statistics[mode].data() + k * rows, DType::kF32, 1, 0});
-          Execute(*compiled, rows, cols, args.data(), {mode == 2, mode != 0});
-          EXPECT_EQ(std::memcmp(y[0].data(), y[mode].data(), bytes), 0)
-              << Name(type) << " cols " << cols << " mode " << mode;
-          EXPECT_TRUE(SameBits(statistics[0], statistics[mode])) << Name(type) << " statistics";
-        }
-      }
-    }
-  }
-}
-
-// Softmax rows go through pipelines (softmax_pipeline-inl.h, x86_softmax_bf16.cc) up to a row whose
-// exponentials are not all normal and again behind it: the bits are those of the interpreter, whatever the
-// type, the length and the place of such rows, with stores past the caches and in place.
-TEST_P(ModesTier, ManySoftmaxRowsEqualTheInterpreter) {
-  Rng rng;
-  const auto compiled = Compile(SoftmaxProgram()).value();
-  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
-    for (const int64_t cols : {65, 81, 128, 767, 1000, 4096, 4250, 8240}) {
-      const int64_t rows = rng.Int(1, 9), n = rows * cols;
-      AlignedBuffer x(static_cast<size_t>(n) * 4), y[4];
-      std::vector<float> values = RandomFloats(rng, n);
-      for (int64_t r = 0; r < rows; ++r) {
-        float& some = values[static_cast<size_t>(r * cols + rng.Int(0, cols - 1))];
-        const float kSpecial[] = {std::numeric_limits<float>::quiet_NaN(),
-                                  std::numeric_limits<float>::infinity(), -HUGE_VALF, -120.0f, 86.0f};
-        if (rng.Chance(0.3)) some = kSpecial[rng.Int(0, 4)];
-      }
-      StoreConvert(ComputeType::kF32, values.data(), type, x.data(), 1, n);
-      const size_t bytes = static_cast<size_t>(n) * SizeOf(type);
-      for (int mode = 0; mode < 4; ++mode) {  // interpreter, template, past the caches, in place
-        y[mode] = AlignedBuffer(bytes);
-        if (mode == 3) std::memcpy(y[mode].data(), x.data(), bytes);
-        const BlockArg args[] = {{mode == 3 ? y[mode].data() : x.data(), type, cols, 1},
-                                 {y[mode].data(), type, cols, 1}};
-        Execute(*compiled, rows, cols, args, {mode == 2, mode != 0});
-        std::vector<float> want(static_cast<size_t>(n)), got(want.size());
-        LoadConvert(type, y[0].data(), 1, ComputeType::kF32, want.data(), n);
-        LoadConvert(type, y[mode].data(), 1, ComputeType::kF32, got.data(), n);
-        for (size_t i = 0; i < want.size(); ++i) {  // the sign of a NaN is anybody's
-          if (std::isnan(want[i]) && std::isnan(got[i])) continue;
-          ASSERT_EQ(std::bit_cast<uint32_t>(want[i]), std::bit_cast<uint32_t>(got[i]))
-              << Name(type) << " rows " << rows << " cols " << cols << " at " << i << " mode " << mode;
-        }
-      }
     }
   }
 }

@@ -253,6 +253,9 @@ void NormRows(const RowArgs& a) {
   if constexpr (kCentred && kLanes == 16) {
     if (RunNormPipeline<T, kGamma, kBeta>(a)) return;
   }
+  if constexpr (!kCentred && kLanes >= 8) {
+    if (RunRmsPipeline<T, kGamma>(a)) return;
+  }
   if (kCentred && a.cols <= kKeptCols) {
     // Two rows at a time: the sums of one are brought together while the other is read.
     if (2 * a.cols <= kKeptCols) {

@@ -2,6 +2,7 @@
 // write. The sums are those of reduce-inl.h, bit by bit: whole vector k goes to accumulator k, what is left
 // to the last.
 #include <cmath>
+#include <type_traits>
 
 #include "vector/row_template.h"
 
@@ -10,6 +11,7 @@
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
 #include "vector/reduce-inl.h"
+#include "vector/short_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace opsnn::HWY_NAMESPACE {
@@ -87,7 +89,7 @@ HWY_INLINE Row Normal(const RowArgs& a, const Row& x, bool centred, float& mean,
     mean = MeanOf(x.template Reduce<SumReduction>(), n);
     const VF m = hn::Set(d, mean);
     c = x.Map([m](VF v, size_t) HWY_ATTR { return hn::Sub(v, m); });
-    missed = MeanOf(c.template Reduce<SumReduction>(), n);
+    if (!a.kind.norm.narrow) missed = MeanOf(c.template Reduce<SumReduction>(), n);
   }
   variance = MeanOf(c.Map(square).template Reduce<SumReduction>(), n);
   const float excess = missed * missed;
@@ -125,11 +127,14 @@ template <size_t kVectors, bool kPart, RowFamily kFamily>
 void Rows(const RowArgs& a) {
   ShortRow<kVectors, kPart> row;
   row.rest = static_cast<size_t>(a.cols) - (kVectors - 1) * kLanes;
-  for (int64_t r = 0; r < a.rows; ++r) {
+  constexpr bool kSoftmax = kFamily == RowFamily::kSoftmax || kFamily == RowFamily::kLogSoftmax;
+  using Block = std::conditional_t<kSoftmax, SoftmaxBlock<kVectors, kPart, kFamily == RowFamily::kLogSoftmax>,
+                                   NormBlock<kVectors, kPart, kFamily == RowFamily::kLayerNorm>>;
+  for (int64_t r = RunBlocks<Block, kPart>(a, row.rest); r < a.rows; ++r) {
     float* const y = static_cast<float*>(a.y) + r * a.y_stride;
     const bool stream = a.stream && reinterpret_cast<uintptr_t>(y) % HWY_MAX_BYTES == 0;
     row.Load(static_cast<const float*>(a.x) + r * a.x_stride);
-    if constexpr (kFamily == RowFamily::kSoftmax || kFamily == RowFamily::kLogSoftmax) {
+    if constexpr (kSoftmax) {
       Softmax(row, kFamily == RowFamily::kLogSoftmax).Store(y, stream);
     } else {
       float mean, rstd;

@@ -3,6 +3,7 @@
 #include "vector/row_template.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/buffer.h"
 #include "vector/compiled.h"
@@ -31,9 +32,9 @@ char* Row(const BlockArg& a, int64_t r) {
 }
 
 bool AllFinite(const float* v, int64_t n) {
-  float sum = 0;  // 0 times a finite number is 0, times others NaN
-  for (int64_t i = 0; v && i < n; ++i) sum += 0.0f * v[i];
-  return sum == 0;
+  uint32_t most = 0;
+  for (int64_t i = 0; v && i < n; ++i) most = std::max(most, std::bit_cast<uint32_t>(v[i]) & 0x7FFFFFFF);
+  return most < 0x7F800000;
 }
 
 bool LiesInColumns(const BlockArg& a) {

@@ -12,7 +12,7 @@ inline int64_t ScratchStride(int64_t cols) {
   constexpr int64_t kPage = 4096 / sizeof(float), kSkew = 160;
   return (cols + kPage - 1) / kPage * kPage + kSkew;
 }
-inline constexpr int64_t kScratchRows = 5;
+inline constexpr int64_t kScratchRows = 6;
 inline int64_t RowScratchValues(int64_t cols) { return kScratchRows * ScratchStride(cols); }
 
 struct RowArgs {

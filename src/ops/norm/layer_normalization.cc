@@ -11,14 +11,15 @@ Program LayerNorm(const op::PlanContext& c) {
   const double epsilon = op::AttrsOf(c.attrs).Float("epsilon", 1e-5);
   const bool gamma = c.inputs.size() > 1 && c.inputs[1] != nullptr;
   const bool beta = c.inputs.size() > 2 && c.inputs[2] != nullptr;
+  const bool narrow = IsHalf(c.inputs[0]->dtype);
   if (AllF32(c.inputs) && c.outputs.size() != 2) {
-    return vector::LayerNormProgram({epsilon, gamma, beta, c.outputs.size() == 3});
+    return vector::LayerNormProgram({epsilon, gamma, beta, c.outputs.size() == 3, narrow});
   }
   ProgramBuilder b;  // the same with conversions, or without InvStdDev
   std::vector<DType> types;
   for (const op::TensorDesc* x : c.inputs) types.push_back(x != nullptr ? x->dtype : c.inputs[0]->dtype);
   const std::vector<SlotId> in = op::ConvertedInputs(b, {types, c.attrs, c.inputs}, type);
-  const auto [mean, d, var] = AddRowMoments(b, in[0]);
+  const auto [mean, d, var] = narrow ? AddNarrowRowMoments(b, in[0]) : AddRowMoments(b, in[0]);
   const SlotId rstd = b.Unary(StageOp::kRsqrt, b.Unary(StageOp::kAffine, var, 1, epsilon));
   SlotId y = b.Binary(StageOp::kMul, d, rstd);
   size_t next = 1;
