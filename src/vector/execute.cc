@@ -332,6 +332,8 @@ class Interpreter {
     if (p_.num_full_passes == 1 && block_cols_ == cols_) {  // no next block: run ahead in this one
       constexpr int64_t kAhead = 2048;
       a.prefetch = Address(b, r0_, c0_) + kAhead;
+      // Reductions ask for lines in L2 then (passes_reduce.cc), which a negative step says.
+      if (in.reduced != kNoSlot) a.prefetch_step = -a.prefetch_step;
       return;
     }
     const char* next = block_cols_ < cols_ ? Address(b, r0_, c0_ + bc_) : Address(b, r0_ + br_, c0_);

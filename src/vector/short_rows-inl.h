@@ -27,34 +27,51 @@ struct MaxLanes {
   static HWY_INLINE VF Of(DF, VF a, VF b) { return hn::Max(a, b); }
 };
 
-// A vector per row, in the order in which AcrossRows brings them together.
+// What rows have left of a reduction, four rows brought together at a time: a store takes as long as three
+// additions (Zen 4).
 class RowParts {
  public:
-  HWY_INLINE void Set(size_t row, VF v) { hn::Store(v, DF(), parts_ + Slot(row) * kLanes); }
+  static constexpr size_t kGroups = kLanes / 4;
+  // The k-th row of a group: AcrossRows then has row r in lane r.
+  static HWY_INLINE size_t RowOf(size_t group, size_t k) {
+    static constexpr uint8_t kRows[3][16] = {
+        {0, 1, 2, 3}, {0, 2, 1, 3, 4, 6, 5, 7}, {0, 4, 2, 6, 1, 5, 3, 7, 8, 12, 10, 14, 9, 13, 11, 15}};
+    return kRows[kLanes / 8][4 * group + k];
+  }
+  template <class Op>
+  HWY_INLINE void Set(size_t group, const VF (&v)[4]) {
+    const VF one = Halves<Op>(v[0], v[1]), other = Halves<Op>(v[2], v[3]);
+    const VF all = kLanes == 16  ? Blocks<Op>(one, other)
+                   : kLanes == 8 ? Pairs<Op>(one, other)
+                                 : EvenAndOdd<Op>(one, other);
+    hn::Store(all, DF(), parts_ + group * kLanes);
+  }
   // Lane r: the lanes of row r's vector, combined.
   template <class Op>
   HWY_INLINE VF AcrossRows() const {
-    const DF d;
-    if constexpr (kLanes == 4) return EvenAndOdd<Op>(Halves<Op>(0), Halves<Op>(1));
-    if constexpr (kLanes == 8) return EvenAndOdd<Op>(Quarters<Op>(0), Quarters<Op>(1));
-    if constexpr (kLanes == 16) return EvenAndOdd<Op>(Eighths<Op>(0), Eighths<Op>(1));
-    return hn::Zero(d);
+    const auto part = [&](size_t i) HWY_ATTR { return hn::Load(DF(), parts_ + i * kLanes); };
+    if constexpr (kLanes == 16)
+      return EvenAndOdd<Op>(Pairs<Op>(part(0), part(1)), Pairs<Op>(part(2), part(3)));
+    if constexpr (kLanes == 8) return EvenAndOdd<Op>(part(0), part(1));
+    return part(0);
   }
 
  private:
-  // The low bits of the row, but for the highest, in reverse.
-  static constexpr size_t Slot(size_t row) {
-    size_t slot = row & (kLanes / 2);
-    for (size_t from = 1, to = kLanes / 4; to > 0; from *= 2, to /= 2) slot |= row & from ? to : 0;
-    return slot;
-  }
   template <class Op>
-  HWY_INLINE VF Halves(size_t i) const {
+  static HWY_INLINE VF Halves(VF a, VF b) {
     const DF d;
-    const VF a = hn::Load(d, parts_ + 2 * i * kLanes), b = hn::Load(d, parts_ + (2 * i + 1) * kLanes);
     return Op::Of(d, hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a));
   }
-  // Pairs within blocks of 128 bits.
+  // Neighbouring blocks of 128 bits.
+  template <class Op>
+  static HWY_INLINE VF Blocks(VF a, VF b) {
+    if constexpr (kLanes == 16) {
+      return Op::Of(DF(), hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a),
+                    hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a)));
+    }
+    return a;
+  }
+  // Pairs within blocks.
   template <class Op>
   static HWY_INLINE VF Pairs(VF a, VF b) {
     const DF d;
@@ -64,27 +81,12 @@ class RowParts {
                   hn::BitCast(d, hn::InterleaveUpper(dd, wide_a, wide_b)));
   }
   template <class Op>
-  HWY_INLINE VF Quarters(size_t i) const {
-    const VF a = Halves<Op>(2 * i), b = Halves<Op>(2 * i + 1);
-    if constexpr (kLanes == 8) return Pairs<Op>(a, b);
-    if constexpr (kLanes == 16) {  // neighbouring blocks
-      const DF d;
-      return Op::Of(d, hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a),
-                    hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a)));
-    }
-    return a;
-  }
-  template <class Op>
-  HWY_INLINE VF Eighths(size_t i) const {
-    return Pairs<Op>(Quarters<Op>(2 * i), Quarters<Op>(2 * i + 1));
-  }
-  template <class Op>
   static HWY_INLINE VF EvenAndOdd(VF a, VF b) {
     const DF d;
     return Op::Of(d, hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
   }
 
-  HWY_ALIGN float parts_[kLanes * kLanes];
+  HWY_ALIGN float parts_[kGroups * kLanes];
 };
 
 // kVectors of a row, the last with `rest` values where kPart says so.
@@ -107,12 +109,27 @@ struct ShortBlock {
     for (size_t k = 0; k < kVectors; ++k)
       v[k] = kPart && k == kLast ? LoadTail(d, from + k * kLanes, rest) : hn::LoadU(d, from + k * kLanes);
   }
-  // Lines that follow, and those that are written later.
+  // Lines that follow, those of three passes over the rows in turn, and lines that are written later.
+  template <size_t kPass>
   HWY_INLINE void Fetch(size_t r) const {
-    constexpr size_t kAhead = 1024;  // 4 KiB
-    for (size_t k = 0; k < kVectors; ++k) {
-      hwy::Prefetch(x + static_cast<int64_t>(r) * a.x_stride + k * kLanes + kAhead);
-      if (!a.stream) hwy::Prefetch(y + static_cast<int64_t>(r) * a.y_stride + k * kLanes);
+    constexpr size_t kBlocks = 2;  // ahead, into L2: into L1 is late or in the way
+    const auto row = static_cast<int64_t>(r);
+    const float* const line = x + (row + static_cast<int64_t>(kBlocks * kLanes)) * a.x_stride;
+#pragma GCC unroll 4
+    for (size_t k = 0; k < kVectors; ++k)
+      if (3 * k / kVectors == kPass) __builtin_prefetch(line + k * kLanes, 0, 2);
+    if (kPass == 0 && !a.stream) {
+      for (size_t k = 0; k < kVectors; ++k) hwy::Prefetch(y + row * a.y_stride + k * kLanes);
+    }
+  }
+  // f(r), for all rows, gives what row r has left of a reduction.
+  template <class Op, class F>
+  HWY_INLINE void Reduce(RowParts& to, const F& f) const {
+    for (size_t group = 0; group < RowParts::kGroups; ++group) {
+      VF left[4];
+#pragma GCC unroll 4
+      for (size_t k = 0; k < 4; ++k) left[k] = f(RowParts::RowOf(group, k));
+      to.template Set<Op>(group, left);
     }
   }
   template <bool kPast>
@@ -189,20 +206,29 @@ struct NormBlock : ShortBlock<kVectors, kPart> {
     const RowArgs& a = this->a;
     Row v;
     if constexpr (kCentred) {
-      for (size_t r = 0; r < kLanes; ++r) {
-        this->Fetch(r);
-        this->Load(r, v);
-        this->parts.Set(r, this->Total(v));
-      }
+      this->template Reduce<AddLanes>(this->parts, [&](size_t r) HWY_ATTR {
+        Row x;
+        this->template Fetch<0>(r);
+        this->Load(r, x);
+        return this->Total(x);
+      });
       means.Set(this->Means(this->parts));
     }
-    for (size_t r = 0; r < kLanes; ++r) {
-      if constexpr (!kCentred) this->Fetch(r);
-      Centre(r, v);
-      if constexpr (kCentred) this->others.Set(r, this->Total(v));
+    for (size_t group = 0; group < RowParts::kGroups; ++group) {
+      VF sums[4], squares[4];
 #pragma GCC unroll 4
-      for (size_t k = 0; k < kVectors; ++k) v[k] = hn::Mul(v[k], v[k]);
-      this->parts.Set(r, this->Total(v));
+      for (size_t q = 0; q < 4; ++q) {
+        const size_t r = RowParts::RowOf(group, q);
+        if constexpr (!kCentred) this->template Fetch<0>(r);
+        this->template Fetch<1>(r);
+        Centre(r, v);
+        sums[q] = this->Total(v);
+#pragma GCC unroll 4
+        for (size_t k = 0; k < kVectors; ++k) v[k] = hn::Mul(v[k], v[k]);
+        squares[q] = this->Total(v);
+      }
+      if constexpr (kCentred) this->others.template Set<AddLanes>(group, sums);
+      this->parts.template Set<AddLanes>(group, squares);
     }
     VF variance = this->Means(this->parts), missed = hn::Zero(d);
     if (kCentred &&
@@ -215,6 +241,7 @@ struct NormBlock : ShortBlock<kVectors, kPart> {
     const VF shifted = hn::Add(variance, hn::Set(d, static_cast<float>(a.kind.norm.eps)));
     rstds.Set(hn::Div(hn::Set(d, 1.0f), hn::Sqrt(shifted)));
     for (size_t r = 0; r < kLanes; ++r) {
+      this->template Fetch<2>(r);
       Centre(r, v);
       const VF s = misses.Of(r), scale = rstds.Of(r);
 #pragma GCC unroll 4
@@ -247,16 +274,16 @@ struct SoftmaxBlock : ShortBlock<kVectors, kPart> {
   HWY_INLINE void FindMost() {
     const DF d;
     const VF least = hn::Set(d, -__builtin_inff());
-    Row v;
-    for (size_t r = 0; r < kLanes; ++r) {
-      this->Fetch(r);
+    this->template Reduce<MaxLanes>(this->parts, [&](size_t r) HWY_ATTR {
+      Row v;
+      this->template Fetch<0>(r);
       this->Load(r, v);
       if constexpr (kPart) v[Base::kLast] = hn::IfThenElse(hn::FirstN(d, this->rest), v[Base::kLast], least);
       VF high = least;
 #pragma GCC unroll 4
       for (size_t k = 0; k < kVectors; ++k) high = hn::Max(v[k], high);
-      this->parts.Set(r, high);
-    }
+      return high;
+    });
     most.Set(this->parts.template AcrossRows<MaxLanes>());
   }
   HWY_INLINE void Shift(size_t r, Row& v) const {
@@ -271,8 +298,9 @@ struct SoftmaxBlock : ShortBlock<kVectors, kPart> {
   HWY_INLINE bool SumExps() {
     const DF d;
     VF low = hn::Zero(d);
-    Row v;
-    for (size_t r = 0; r < kLanes; ++r) {
+    this->template Reduce<AddLanes>(this->parts, [&](size_t r) HWY_ATTR {
+      Row v;
+      this->template Fetch<1>(r);
       Shift(r, v);
 #pragma GCC unroll 4
       for (size_t k = 0; k < kVectors; ++k) {
@@ -281,8 +309,8 @@ struct SoftmaxBlock : ShortBlock<kVectors, kPart> {
         if constexpr (!kLog) hn::Store(v[k], d, exps + (r * kVectors + k) * kLanes);
       }
       if constexpr (kPart) v[Base::kLast] = this->Inside(v[Base::kLast]);
-      this->parts.Set(r, this->Total(v));
-    }
+      return this->Total(v);
+    });
     return !kNormal || hn::AllTrue(d, hn::Gt(low, hn::Set(d, -87.0f)));
   }
   template <bool kPast>
@@ -295,6 +323,7 @@ struct SoftmaxBlock : ShortBlock<kVectors, kPart> {
     Row v;
     for (size_t r = 0; r < kLanes; ++r) {
       const VF f = factors.Of(r);
+      this->template Fetch<2>(r);
       if constexpr (kLog) Shift(r, v);
 #pragma GCC unroll 4
       for (size_t k = 0; k < kVectors; ++k)

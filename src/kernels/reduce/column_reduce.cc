@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/int_math.h"
 #include "base/work_range.h"
+#include "isa/caches.h"
 
 namespace opsnn::kernels {
 namespace {
@@ -38,6 +39,9 @@ class Strip {
         cols_(cols),
         x_size_(SizeOf(r.x_dtype)),
         acc_size_(SizeOf(StorageOf(r.type))) {
+    // In L2, which holds as much again beside it.
+    near_ = IsDirect(r) && r.rows.rank() == 1 &&
+            2 * NumElements(r.outer) * NumElements(r.rows) * r.cols * x_size_ <= isa::HostCaches().l2;
     direct_ = IsDirect(r) || (cols == 1 && r.prologue == nullptr && r.x_dtype == StorageOf(r.type));
   }
 
@@ -55,6 +59,10 @@ class Strip {
 
  private:
   void ReduceGroups(int64_t first, int64_t last, void* acc) {
+    if (near_) {
+      const char* const from = x_ + (x_offset_ + first * r_.x_row_strides[0]) * x_size_;
+      return CombineNearRows(r_.op, r_.type, from, r_.x_row_strides[0], last - first, acc, cols_);
+    }
     for (int64_t row = first; row < last; row += kGroup) {
       const int count = static_cast<int>(std::min<int64_t>(kGroup, last - row));
       std::array<const void*, kGroup> rows;
@@ -97,7 +105,7 @@ class Strip {
   const char* x_;
   int64_t x_offset_, cols_;
   int64_t x_size_, acc_size_;
-  bool direct_;
+  bool direct_, near_;
   alignas(64) char rows_[kGroup * kStripCols * sizeof(double)];
   alignas(64) char partial_[kWideBytes];
 };

@@ -24,6 +24,11 @@ inline constexpr int64_t kRowsPerPartial = 256;
 // acc[c] = acc[c] combined with rows[0][c] ... rows[count - 1][c], 1 <= count <= 8; T is f32, f64, s32 or
 // s64. Integer sums and products wrap.
 void CombineRows(Combine op, ComputeType type, const void* const* rows, int count, void* acc, int64_t cols);
+// The same for `count` rows, row i at first + i * stride (elements), in groups of eight. Columns are taken
+// some vectors at a time, whose sums stay in registers: for what lies in a near cache, as rows are not read
+// as streams.
+void CombineNearRows(Combine op, ComputeType type, const void* first, int64_t stride, int64_t count,
+                     void* acc, int64_t cols);
 // acc[c] = the neutral element.
 void FillNeutral(Combine op, ComputeType type, void* acc, int64_t cols);
 

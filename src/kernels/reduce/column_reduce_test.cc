@@ -110,6 +110,33 @@ TEST(ReduceColumns, IntegersWrapExactly) {
   }
 }
 
+// Rows of a near cache are combined in the order of others.
+TEST(ReduceColumns, NearRowsEqualGroups) {
+  Rng rng;
+  for (auto _ : testing::FuzzFor(100)) {
+    const int64_t rows = rng.Int(0, 70), cols = rng.Int(1, 300), stride = cols + rng.Int(0, 9);
+    std::vector<float> x(static_cast<size_t>(rows * stride));
+    for (float& v : x) v = static_cast<float>(rng.Real(-2, 2));
+    if (rows > 0 && rng.Chance(0.3)) x[static_cast<size_t>(rng.Int(0, rows - 1) * stride)] = NAN;
+    for (const Combine op : {Combine::kSum, Combine::kMax, Combine::kMin, Combine::kProd}) {
+      std::vector<float> near(static_cast<size_t>(cols)), groups(near.size());
+      FillNeutral(op, ComputeType::kF32, near.data(), cols);
+      FillNeutral(op, ComputeType::kF32, groups.data(), cols);
+      CombineNearRows(op, ComputeType::kF32, x.data(), stride, rows, near.data(), cols);
+      for (int64_t r = 0; r < rows; r += 8) {
+        const void* some[8];
+        const int count = static_cast<int>(std::min<int64_t>(8, rows - r));
+        for (int i = 0; i < count; ++i) some[i] = x.data() + (r + i) * stride;
+        CombineRows(op, ComputeType::kF32, some, count, groups.data(), cols);
+      }
+      for (size_t c = 0; c < near.size(); ++c) {
+        ASSERT_TRUE(near[c] == groups[c] || (std::isnan(near[c]) && std::isnan(groups[c])))
+            << rows << "x" << cols << " at " << c;
+      }
+    }
+  }
+}
+
 // The sum of a column does not depend on where in a vector it lies, nor on the number of threads.
 TEST(ReduceColumns, SameBitsInEveryLaneAndThread) {
   Rng rng;

@@ -1,6 +1,8 @@
 #include "kernels/reduce/column_reduce.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/reduce/combine_rows.cc"
+#include <type_traits>
+
 #include "isa/foreach_target.h"
 #include "isa/hwy.h"
 
@@ -127,6 +129,54 @@ HWY_INLINE void AccumulateType(ComputeType type, const void* const* rows, int co
   }
 }
 
+// kVectors of columns from `x` on, all rows.
+template <class Op, int kVectors, typename T>
+HWY_INLINE void AccumulateNear(const T* x, int64_t stride, int64_t count, T* acc) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<hn::ScalableTag<T>> sum[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, acc + v * lanes);
+  const T* rows[8];
+  const auto add = [&]<int kCount>(std::integral_constant<int, kCount>) HWY_ATTR {
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) rows[i] = x + i * stride;
+    const T* const* const p = rows;
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sum[v] = Op::Of(d, sum[v], Tree<Op, kCount>(d, p, v * lanes));
+    x += kCount * stride;
+  };
+  for (; count >= 8; count -= 8) add(std::integral_constant<int, 8>());
+  if (count & 4) add(std::integral_constant<int, 4>());
+  if (count & 2) add(std::integral_constant<int, 2>());
+  if (count & 1) add(std::integral_constant<int, 1>());
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, acc + v * lanes);
+}
+
+template <class Op>
+HWY_INLINE void AccumulateNearF32(const float* x, int64_t stride, int64_t count, float* acc, int64_t cols) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  int64_t c = 0;
+  for (; c + 8 * lanes <= cols; c += 8 * lanes) AccumulateNear<Op, 8>(x + c, stride, count, acc + c);
+  for (; c + lanes <= cols; c += lanes) AccumulateNear<Op, 1>(x + c, stride, count, acc + c);
+  if (c == cols) return;
+  for (int64_t row = 0; row < count; row += 8) {
+    const void* rows[8];
+    const int some = static_cast<int>(count - row < 8 ? count - row : 8);
+    for (int i = 0; i < some; ++i) rows[i] = x + (row + i) * stride + c;
+    AccumulateCount<Op, float>(rows, some, acc + c, cols - c);
+  }
+}
+
+void CombineNearRowsTier(kernels::Combine op, const float* x, int64_t stride, int64_t count, float* acc,
+                         int64_t cols) {
+  if (op == kernels::Combine::kSum) return AccumulateNearF32<SumOp>(x, stride, count, acc, cols);
+  if (op == kernels::Combine::kMax) return AccumulateNearF32<MaxOp>(x, stride, count, acc, cols);
+  if (op == kernels::Combine::kMin) return AccumulateNearF32<MinOp>(x, stride, count, acc, cols);
+  AccumulateNearF32<ProdOp>(x, stride, count, acc, cols);
+}
+
 void CombineRowsTier(kernels::Combine op, ComputeType type, const void* const* rows, int count, void* acc,
                      int64_t cols) {
   if (op == kernels::Combine::kSum) return AccumulateType<SumOp>(type, rows, count, acc, cols);
@@ -146,6 +196,7 @@ namespace opsnn::kernels {
 namespace {
 
 OPSNN_TIER_TABLE(CombineRowsTier);
+OPSNN_TIER_TABLE(CombineNearRowsTier);
 
 template <typename T>
 T Neutral(Combine op) {
@@ -171,6 +222,21 @@ void Fill(Combine op, void* acc, int64_t cols) {
 
 void CombineRows(Combine op, ComputeType type, const void* const* rows, int count, void* acc, int64_t cols) {
   OPSNN_TIER_CALL(CombineRowsTier)(op, type, rows, count, acc, cols);
+}
+
+void CombineNearRows(Combine op, ComputeType type, const void* first, int64_t stride, int64_t count,
+                     void* acc, int64_t cols) {
+  if (type == ComputeType::kF32) {
+    return OPSNN_TIER_CALL(CombineNearRowsTier)(op, static_cast<const float*>(first), stride, count,
+                                                static_cast<float*>(acc), cols);
+  }
+  const int64_t size = type == ComputeType::kS32 ? 4 : 8;
+  for (int64_t row = 0; row < count; row += 8) {
+    const void* rows[8];
+    const int some = static_cast<int>(std::min<int64_t>(8, count - row));
+    for (int i = 0; i < some; ++i) rows[i] = static_cast<const char*>(first) + (row + i) * stride * size;
+    CombineRows(op, type, rows, some, acc, cols);
+  }
 }
 
 void FillNeutral(Combine op, ComputeType type, void* acc, int64_t cols) {
