@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <span>
 
 #include "api/model_impl.h"
 #include "base/buffer_stats.h"
@@ -255,7 +256,25 @@ Result<Model> ModelAccess::Make(std::function<Result<graph::Graph>()> import, co
 
 }  // namespace api
 
+// Where there is one feed for each input, as usual, names are looked up here and nowhere else.
+Result<graph::RunResult> Model::Impl::Run(const Feeds& feeds, const graph::RunOptions& options) const {
+  constexpr size_t kFew = 4;  // most models; the others get theirs from the heap
+  graph::FeedView few[kFew];
+  std::vector<graph::FeedView> many(inputs.size() > kFew ? inputs.size() : 0);
+  const std::span<graph::FeedView> in(many.empty() ? few : many.data(), inputs.size());
+  bool all = feeds.size() == in.size();
+  for (size_t i = 0; i < in.size() && all; ++i) {
+    const auto it = feeds.find(inputs[i].name);
+    all = it != feeds.end() && it->second.valid() && it->second.dims().size() <= kMaxRank;
+    if (all) in[i] = {it->second.dtype(), Dims(it->second.dims()), it->second.raw()};
+  }
+  if (all) return session->RunInOrder(in, options);
+  OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews views, ToViews(feeds));
+  return session->RunViews(views, options);
+}
+
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
@@ -299,8 +318,7 @@ Status api::ModelAccess::ForEachPlan(Model& model, const Shapes& shapes, const F
 Result<std::vector<Tensor>> Model::Run(const Feeds& feeds) {
   return NoThrow([&]() -> Result<std::vector<Tensor>> {
     const auto run = [&](const Feeds& given) -> Result<std::vector<Tensor>> {
-      OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(given));
-      OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in));
+      OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->Run(given, {}));
       return ToTensors(r.outputs);
     };
     return impl_->buckets ? impl_->buckets->Run(*impl_->session, feeds, run) : run(feeds);
@@ -322,15 +340,15 @@ Status Model::Run(const Feeds& feeds, std::vector<Tensor>* outputs) {
       }
       return OkStatus();
     }
-    OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(feeds));
     OPSNN_RETURN_IF_ERROR(CheckApart(feeds, *outputs));
     graph::RunOptions options;
+    options.outputs.reserve(outputs->size());
     for (const Tensor& t : *outputs) {
       if (t.dims().size() > kMaxRank)
         return InvalidArgument("Model::Run: an output has %zu dims", t.dims().size());
       options.outputs.push_back({t.dtype(), Dims(t.dims()), t.raw()});
     }
-    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
+    OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->Run(feeds, options));
     outputs->resize(r.outputs.size());
     for (size_t i = 0; i < r.outputs.size(); ++i)
       if (r.outputs[i]) (*outputs)[i] = ToTensor(r.outputs[i]);
@@ -341,10 +359,9 @@ Status Model::Run(const Feeds& feeds, std::vector<Tensor>* outputs) {
 Result<std::vector<Tensor>> Model::RunProfiled(const Feeds& feeds, RunStats* stats) {
   return NoThrow([&]() -> Result<std::vector<Tensor>> {
     const auto run = [&](const Feeds& given) -> Result<std::vector<Tensor>> {
-      OPSNN_ASSIGN_OR_RETURN(const graph::FeedViews in, ToViews(given));
       graph::RunOptions options;
       options.time_nodes = true;
-      OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->session->RunViews(in, options));
+      OPSNN_ASSIGN_OR_RETURN(const graph::RunResult r, impl_->Run(given, options));
       *stats = ToStats(*impl_->session, *r.prepared, r.later, r.step_us);
       stats->times.import_us = impl_->import_us, stats->times.load_us = impl_->load_us;
       return ToTensors(r.outputs);

@@ -15,6 +15,8 @@
 namespace opsnn {
 
 struct Model::Impl {
+  Result<graph::RunResult> Run(const Feeds& feeds, const graph::RunOptions& options) const;
+
   // Reads the imported graph again; sessions own their graphs.
   std::function<Result<graph::Graph>()> import;
   std::unique_ptr<graph::Session> session;

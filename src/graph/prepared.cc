@@ -342,30 +342,31 @@ Status Prepared::RunSteps(const RunOptions& options, std::vector<double>* step_u
   return OkStatus();
 }
 
-Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<const void*>& feeds,
-                                               const RunOptions& options,
+Result<std::vector<ConstTensor>> Prepared::Run(std::span<const FeedView> feeds, const RunOptions& options,
                                                std::vector<double>* step_us) const {
   std::vector<ConstTensor> outputs(graph_.outputs.size());
-  std::vector<void*> results(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Value& value = graph_.values[graph_.outputs[i]];
-    const OutputView given = i < options.outputs.size() ? options.outputs[i] : OutputView{};
-    if (given.data && given.dtype == value.desc.dtype && given.dims == value.desc.dims) {
-      results[i] = given.data;
+    if (i < options.outputs.size() && options.outputs[i].data &&
+        options.outputs[i].dtype == value.desc.dtype && options.outputs[i].dims == value.desc.dims)
       continue;
-    }
     outputs[i] = std::make_shared<HostTensor>(value.desc.dtype, value.desc.dims);
     if (!outputs[i]->ok()) return Errorf(Code::kRuntime, "no memory for output \"%s\".", value.name.c_str());
-    results[i] = outputs[i]->data();
   }
   const std::lock_guard lock(mutex_);
-  Arena arena = arenas_->Take(memory_.arena_bytes);
-  if (!arena.data())
-    return Errorf(Code::kRuntime, "model \"%s\": no memory for an arena of %zu bytes.", graph_.name.c_str(),
-                  memory_.arena_bytes);
-  Rebase(arena.data());
-  for (size_t i = 0; i < feeds.size(); ++i) io_[i] = const_cast<void*>(feeds[i]);  // never written
-  for (size_t i = 0; i < outputs.size(); ++i) io_[feeds.size() + i] = results[i];
+  // One operator from feeds to outputs needs none of it.
+  const bool needs_arena = memory_.arena_bytes > 0 || !arena_patches_.empty();
+  Arena arena;
+  if (needs_arena) {
+    arena = arenas_->Take(memory_.arena_bytes);
+    if (!arena.data())
+      return Errorf(Code::kRuntime, "model \"%s\": no memory for an arena of %zu bytes.", graph_.name.c_str(),
+                    memory_.arena_bytes);
+    Rebase(arena.data());
+  }
+  for (size_t i = 0; i < feeds.size(); ++i) io_[i] = const_cast<void*>(feeds[i].data);  // never written
+  for (size_t i = 0; i < outputs.size(); ++i)
+    io_[feeds.size() + i] = outputs[i] ? outputs[i]->data() : options.outputs[i].data;
   for (const Patch& p : io_patches_) pointers_[p.slot] = static_cast<char*>(io_[p.io]) + p.offset;
 
   const bool trace = VerboseHas("trace");
@@ -376,8 +377,8 @@ Result<std::vector<ConstTensor>> Prepared::Run(const std::vector<const void*>& f
   if (status.ok())
     for (const auto& [v, index] : memory_.output_copies)
       if (const size_t bytes = StoredBytes(graph_.values[graph_.outputs[index]].desc))
-        std::memcpy(results[index], AddressOf(v), bytes);
-  arenas_->Give(std::move(arena));
+        std::memcpy(io_[feeds.size() + static_cast<size_t>(index)], AddressOf(v), bytes);
+  if (needs_arena) arenas_->Give(std::move(arena));
   if (!status.ok()) return status;
   if (trace) PrintTrace(*step_us);
   return outputs;

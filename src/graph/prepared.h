@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 namespace opsnn::graph {
 
 struct RunOptions;
+struct FeedView;
 
 // What a cache did since the session was made, and what it holds.
 struct CacheStats {
@@ -83,8 +85,8 @@ class Prepared {
   double kernels_us() const { return kernels_us_; }  // planning them, and packing weights where they were new
   double memory_us() const { return memory_us_; }    // laying out memory
 
-  // Feeds by position, already checked: their data. Outputs are new tensors.
-  Result<std::vector<ConstTensor>> Run(const std::vector<const void*>& feeds, const RunOptions& options,
+  // Feeds by position, already checked. Outputs are new tensors.
+  Result<std::vector<ConstTensor>> Run(std::span<const FeedView> feeds, const RunOptions& options,
                                        std::vector<double>* step_us) const;
 
  private:

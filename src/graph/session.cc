@@ -425,11 +425,9 @@ Result<std::vector<plan::Decision>> Session::DecideStages(const Feeds& feeds,
   OPSNN_ASSIGN_OR_RETURN(std::vector<plan::Decision> all,
                          Decide(shapes, profile, values_matter_ ? feeds : Feeds()));
   if (!form.stage) return all;
-  std::vector<const void*> data;
-  for (const FeedView& f : in) data.push_back(f.data);
   std::vector<ConstTensor> head;
   if (!form.prepared->graph().outputs.empty()) {
-    OPSNN_ASSIGN_OR_RETURN(head, form.prepared->Run(data, {}, nullptr));
+    OPSNN_ASSIGN_OR_RETURN(head, form.prepared->Run(in, {}, nullptr));
   }
   Feeds handed;
   const std::vector<const Value*> inputs = form.stage->rest->inputs();
@@ -453,33 +451,55 @@ Result<RunResult> Session::RunViews(const FeedViews& feeds, const RunOptions& op
   if (other) return other->RunViews(feeds, options);
   OPSNN_RETURN_IF_ERROR(CheckNames(imported_, feeds));
   std::vector<FeedView> in;
-  Key key;
-  for (ValueId v : imported_.inputs) {
-    const Value& value = imported_.values[v];
-    const FeedView& f = feeds.at(value.name);
-    if (!f.data) return Errorf(Code::kNull, "input \"%s\" is null.", value.name.c_str());
-    OPSNN_RETURN_IF_ERROR(CheckDType(value, f.dtype));
-    OPSNN_RETURN_IF_ERROR(CheckShape(value, f.dims));
-    in.push_back(f);
-    key.dims.push_back(f.dims);
+  for (ValueId v : imported_.inputs) in.push_back(feeds.at(imported_.values[v].name));
+  return RunInOrder(in, options);
+}
+
+// The newest form, if it is for these sizes and for any values.
+bool Session::FindNewest(std::span<const FeedView> feeds, Form* form) {
+  if (values_matter_ || cut_) return false;
+  const std::lock_guard lock(mutex_);
+  if (cache_.empty() || ahead_ || !cache_.front().key.values.empty()) return false;
+  const std::vector<Dims>& dims = cache_.front().key.dims;
+  for (size_t i = 0; i < feeds.size(); ++i)
+    if (feeds[i].dims != dims[i]) return false;
+  ++form_stats_.hits;
+  *form = cache_.front().form;
+  return true;
+}
+
+Result<RunResult> Session::RunInOrder(std::span<const FeedView> feeds, const RunOptions& options) {
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    const Value& value = imported_.values[imported_.inputs[i]];
+    if (!feeds[i].data) return Errorf(Code::kNull, "input \"%s\" is null.", value.name.c_str());
+    if (feeds[i].dtype != value.desc.dtype) return CheckDType(value, feeds[i].dtype);
   }
-  OPSNN_RETURN_IF_ERROR(CheckDimNames(imported_, key.dims));
-  OPSNN_ASSIGN_OR_RETURN(const Form form, PrepareForFeeds(std::move(key), in));
+  Form form;
+  if (!FindNewest(feeds, &form)) {
+    Key key;
+    for (size_t i = 0; i < feeds.size(); ++i) {
+      OPSNN_RETURN_IF_ERROR(CheckShape(imported_.values[imported_.inputs[i]], feeds[i].dims));
+      key.dims.push_back(feeds[i].dims);
+    }
+    OPSNN_RETURN_IF_ERROR(CheckDimNames(imported_, key.dims));
+    OPSNN_ASSIGN_OR_RETURN(form, PrepareForFeeds(std::move(key), {feeds.begin(), feeds.end()}));
+  }
   RunResult r;
-  r.prepared = form.prepared;
-  std::vector<const void*> data;
-  for (const FeedView& f : in) data.push_back(f.data);
+  r.prepared = std::move(form.prepared);
   if (!form.stage) {
     OPSNN_ASSIGN_OR_RETURN(r.outputs,
-                           r.prepared->Run(data, options, options.time_nodes ? &r.step_us : nullptr));
+                           r.prepared->Run(feeds, options, options.time_nodes ? &r.step_us : nullptr));
     return r;
   }
   RunOptions head = options;
   head.outputs = LentToHead(*form.stage, options);
-  if (!form.prepared->graph().outputs.empty()) {
-    OPSNN_ASSIGN_OR_RETURN(r.outputs, r.prepared->Run(data, head, options.time_nodes ? &r.step_us : nullptr));
+  if (!r.prepared->graph().outputs.empty()) {
+    OPSNN_ASSIGN_OR_RETURN(r.outputs,
+                           r.prepared->Run(feeds, head, options.time_nodes ? &r.step_us : nullptr));
   }
-  OPSNN_RETURN_IF_ERROR(RunRest(*form.stage, feeds, head.outputs, options, &r));
+  FeedViews by_name;
+  for (size_t i = 0; i < feeds.size(); ++i) by_name[imported_.values[imported_.inputs[i]].name] = feeds[i];
+  OPSNN_RETURN_IF_ERROR(RunRest(*form.stage, by_name, head.outputs, options, &r));
   return r;
 }
 

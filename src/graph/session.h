@@ -27,6 +27,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -125,6 +126,8 @@ class Session {
   void PrepareAhead();
   Result<RunResult> Run(const Feeds& feeds, const RunOptions& options = {});
   Result<RunResult> RunViews(const FeedViews& feeds, const RunOptions& options = {});
+  // The same with one feed for each of inputs(), in their order: nothing is looked up by name.
+  Result<RunResult> RunInOrder(std::span<const FeedView> feeds, const RunOptions& options = {});
   // One decision per edge that could fuse, for any device; plans nothing. `values` as for Prepare.
   Result<std::vector<plan::Decision>> Decide(const Shapes& shapes, const device::DeviceProfile& profile,
                                              const Feeds& values = {}) const;
@@ -180,6 +183,7 @@ class Session {
   Result<Graph> Optimise(const Key& key, const device::DeviceProfile& profile, bool record,
                          std::vector<PassStat>* stats, std::shared_ptr<const Stage>* stage) const;
   Result<Form> PrepareFor(const Key& key, bool may_cut);
+  bool FindNewest(std::span<const FeedView> feeds, Form* form);
   bool NeedsValues(const Key& key) const;
   Result<Form> PrepareForFeeds(Key key, const std::vector<FeedView>& feeds);
   Result<Form> PrepareWithValues(Key key, const std::vector<FeedView>& feeds, Status first);
