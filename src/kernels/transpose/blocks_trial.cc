@@ -8,7 +8,7 @@ namespace {
 
 using Blocks = Transpose2DParams::Blocks;
 
-constexpr int kTrials = 32;
+constexpr int kTrials = 128;               // a few calls, some of which others may have disturbed
 constexpr int64_t kLeastBytes = 64 << 10;  // some 5 us
 
 // Of one pair of forms.
