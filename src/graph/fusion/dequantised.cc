@@ -112,13 +112,16 @@ struct Found {
     return p.bias ? nullptr : "there is no memory for it";
   }
 
-  // Few products of a group load more than they multiply, which vectors of floats do as fast.
+  // Few products of a group load more than they multiply, which vectors of floats do as fast; where a group
+  // has one channel, bytes are a quarter of what is moved.
   const char* CheckConv() {
     constexpr int64_t kLeastChannels = 8, kLeastDepth = 16;
     const ConstTensor& w = r.desc(p.b.q).constant;
     if (!w || w->dims().rank() < 3 || w->size() == 0) return "the weights are no constant";
     const int64_t channels = w->dims()[0], depth = w->size() / channels;
-    if (channels / std::max<int64_t>(1, node.attrs.Int("group", 1)) < kLeastChannels || depth < kLeastDepth)
+    const int64_t groups = std::max<int64_t>(1, node.attrs.Int("group", 1));
+    const bool depthwise = groups > 1 && w->dims()[1] == 1;
+    if (!depthwise && (channels / groups < kLeastChannels || depth < kLeastDepth))
       return "groups of so few channels are no faster in integers";
     if (const char* why = CheckScales(0, w->dims(), depth)) return why;
     if (node.inputs.size() < 3 || node.inputs[2] == kNoValue) return nullptr;

@@ -246,7 +246,11 @@ TEST(IntegerFusion, DynamicallyQuantisedConvolutions) {
 TEST(IntegerProducts, QuantisedConvolutions) {
   for (int i = 0; i < 16; ++i) {
     GraphMaker m;
-    const int64_t out = 24, groups = i & 1 ? 2 : 1, channels = 16, size = 9;
+    const int64_t channels = 16,
+                  groups = i % 3 == 0   ? 1
+                           : i % 3 == 1 ? 2
+                                        : channels,
+                  size = 9, out = groups == channels ? 32 : 24;
     const bool by_channel = i & 2, quantise = i & 4, dequantised_bias = i & 8;
     const ValueId sx = m.Scalar(0.03f), zx = m.Random({}, 0, 100, DType::kU8);
     const ValueId q = m.Op("QuantizeLinear", {m.In("x", {2, channels, size, size}), sx, zx});

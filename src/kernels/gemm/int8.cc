@@ -295,9 +295,16 @@ void RunRows(const Job& job, const Block& t, const Corrections& x, const RowPane
   tile.col_terms = terms && x.columns ? x.column_sums + j : nullptr;
   alignas(64) int32_t sums[kInt8Rows * kInt8Cols];
   tile.c = t.c ? t.c + row * t.ldc + j : sums;
-  RunTile(job, tile, s.lone, s.columns);
-  if (s.last && job.finishes)
-    Finish(job, {tile.c, tile.ldc, t.batch, t.row + row, tile.rows, t.col + j, tile.cols});
+  const SumsBlock at{tile.c, tile.ldc, t.batch, t.row + row, tile.rows, t.col + j, tile.cols};
+  const bool finishes = s.last && job.finishes;
+  constexpr int64_t kLongTile = 16;  // groups: shorter ones are over before it arrives
+  if (finishes && p.chain && s.groups >= kLongTile) job.chain.Fetch(at);
+  if (s.lone == 0) {
+    job.tile(tile);
+  } else {
+    RunTile(job, tile, s.lone, s.columns);
+  }
+  if (finishes) Finish(job, at);
 }
 
 void RunSlice(const Job& job, const Block& t, const Corrections& x, const RowPanels& panels, Slice s,
@@ -458,7 +465,7 @@ void RunInt8(const Int8Params& p) {
   if (job.b_flip) job.b_shift = job.a_signed ? 128 : 0u - 128;
   const auto uniform = [](const ZeroPoints& z) { return !z.data || z.stride == 0; };
   job.one_term = uniform(p.a_zero) && uniform(p.b_zero);
-  if (p.chain) job.chain = BoundInt8Chain(*p.chain, p.args);
+  if (p.chain) job.chain = BoundInt8Chain(*p.chain, p.args, p.batch, p.m, p.n);
   job.finishes = job.one_term && (p.chain || p.requantise);
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1) * p.batch;
   const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();

@@ -38,12 +38,20 @@ struct SumsBlock {
   int64_t ldc = 0, batch = 0, row = 0, rows = 0, col = 0, cols = 0;
 };
 
-// The chain with the operands of a call, which both outlive it.
+// The chain with the operands of a call, which both outlive it; results are `batch` of rows x cols.
 class BoundInt8Chain {
  public:
   BoundInt8Chain() = default;
-  BoundInt8Chain(const Int8Chain& chain, std::span<const vector::EpilogueArg> args);
+  BoundInt8Chain(const Int8Chain& chain, std::span<const vector::EpilogueArg> args, int64_t batch,
+                 int64_t rows, int64_t cols);
   void Run(const SumsBlock& at) const;
+  // Asks for what Run will write there, rows that lie apart: it arrives while the sums are made.
+  void Fetch(const SumsBlock& at) const {
+    const vector::BlockArg y = y_.At(at.batch, 0, at.row, at.col);
+    const char* line = static_cast<const char*>(y.data);
+    const int64_t row = y.row_stride * static_cast<int64_t>(SizeOf(y.dtype));
+    for (int64_t i = 0; i < at.rows; ++i, line += row) __builtin_prefetch(line, 1, 3);
+  }
 
  private:
   struct Operand {  // f32
@@ -53,6 +61,7 @@ class BoundInt8Chain {
   Operand scale_, bias_, residual_;
   vector::EpilogueArg y_;
   bool fast_ = false;      // multiplies instead of dividing
+  bool finite_ = false;    // so is what that is done to
   float lo_ = 0, hi_ = 0;  // of the clip; of both clips where fast
   float step_ = 1, high_ = 0, low_ = 0, least_ = 0, most_ = 0, zero_ = 0;
 };

@@ -84,13 +84,20 @@ OPSNN_TIER_TABLE(SumLineKernel);
 // Sums of so many positions are made at a time: they stay in L1 with the lines that they are made of.
 constexpr int64_t kPositions = 4096;
 
+// `count` lines of n values that begin `pitch` apart, side by side; kLineSlack more may be written.
+void CloseGaps(const int32_t* from, int64_t pitch, int64_t count, int64_t n, int32_t* to) {
+  constexpr int64_t kValues = 4;  // moved at a time: lines are short
+  for (int64_t i = 0; i < count; ++i, from += pitch, to += n)
+    for (int64_t j = 0; j < n; j += kValues) std::memcpy(to + j, from + j, kValues * sizeof(int32_t));
+}
+
 class DepthwiseRun {
  public:
   explicit DepthwiseRun(const Int8ConvParams& p) : p_(p), w_(p.windows), layout_(w_) {
     const auto taps = static_cast<int64_t>(layout_.taps().size());
     for (int64_t i = 0; i < taps; ++i) taps_.push_back(layout_.taps()[static_cast<size_t>(i)]);
     if (taps % 2 != 0) taps_.push_back(taps_.back());  // with a weight of 0
-    if (p.chain) chain_ = BoundInt8Chain(*p.chain, p.args);
+    if (p.chain) chain_ = BoundInt8Chain(*p.chain, p.args, p.images, p.groups * p.m, w_.pixels());
     pitch_ = layout_.size(1);
     lines_ = std::clamp<int64_t>(kPositions / pitch_, 1, w_.out[0]);
   }
@@ -145,9 +152,7 @@ class DepthwiseRun {
     OPSNN_TIER_CALL(SumLineKernel)(line);
     const int32_t* c = line.sums;
     if (pitch_ != w_.out[1]) {
-      for (int64_t i = 0; i < count; ++i)
-        std::memcpy(compact + i * w_.out[1], c + i * pitch_,
-                    static_cast<size_t>(w_.out[1]) * sizeof(int32_t));
+      CloseGaps(c, pitch_, count, w_.out[1], compact);
       c = compact;
     }
     const int64_t cols = count * w_.out[1], col = (z * w_.out[0] + y) * w_.out[1];

@@ -43,16 +43,13 @@ inline void Gather(const uint8_t* from, int64_t step, uint8_t* to, int64_t n) {
   for (; i < n; ++i) to[i] = from[i * step];
 }
 
-// At least n bytes, and up to a vector more where n is small.
-inline void Fill(uint8_t* to, uint8_t value, int64_t n) {
-  if (n <= 0) return;
+// At least n bytes, and up to a vector more where n is small; `vector` holds the value.
+inline void Fill(uint8_t* to, const std::array<uint8_t, kVector>& vector, int64_t n) {
   if (n > kVector) {
-    std::memset(to, value, static_cast<size_t>(n));
-    return;
+    std::memset(to, vector[0], static_cast<size_t>(n));
+  } else if (n > 0) {
+    std::memcpy(to, vector.data(), kVector);
   }
-  std::array<uint8_t, kVector> filled;
-  filled.fill(value);
-  std::memcpy(to, filled.data(), kVector);
 }
 
 }  // namespace
@@ -85,39 +82,54 @@ CutImage::CutImage(const ByteWindows& w) {
       }
 }
 
-CutImage::LineCopy CutImage::LineOf(const ByteWindows& w, int64_t remainder) const {
-  const int64_t size = axis_[1].size, stride = w.stride[1], first = remainder - w.pad[1];
-  // Position x is byte first + x * stride of the image's line.
-  LineCopy line;
-  line.lo = std::clamp<int64_t>(first < 0 ? CeilDiv(-first, stride) : 0, 0, size);
-  line.hi = std::clamp<int64_t>(w.in[1] > first ? CeilDiv(w.in[1] - first, stride) : 0, line.lo, size);
-  line.step = stride * w.in_stride[1];
-  line.from = (first + line.lo * stride) * w.in_stride[1];
-  return line;
+// Positions [lo, hi) of an axis lie in the image, those of this remainder.
+CutImage::Inside CutImage::InsideOf(const ByteWindows& w, int axis, int64_t remainder) const {
+  const int64_t size = axis_[axis].size, stride = w.stride[axis], first = remainder - w.pad[axis];
+  Inside x;  // position i is first + i * stride of the image
+  x.lo = std::clamp<int64_t>(first < 0 ? CeilDiv(-first, stride) : 0, 0, size);
+  x.hi = std::clamp<int64_t>(w.in[axis] > first ? CeilDiv(w.in[axis] - first, stride) : 0, x.lo, size);
+  x.first = (first + x.lo * stride) * w.in_stride[axis];
+  x.step = stride * w.in_stride[axis];
+  return x;
 }
 
-// Null: outside of the image.
-void CutImage::CopyLine(const LineCopy& line, const uint8_t* row, uint8_t fill, uint8_t* to) const {
-  const int64_t size = axis_[1].size, n = line.hi - line.lo;
-  if (!row || n == 0) return Fill(to, fill, size);
-  if (line.lo > 0) Fill(to, fill, line.lo);
-  const uint8_t* from = row + line.from;
-  line.step == 1 ? CopyExactly(to + line.lo, from, n) : Gather(from, line.step, to + line.lo, n);
-  if (line.hi < size) Fill(to + line.hi, fill, size - line.hi);
+// One slice of a plane, `from` being its first line in the image. What fills a line's end is written over by
+// the next line.
+void CutImage::CopySlice(const Inside& rows, const Inside& cols, const uint8_t* from, uint8_t fill,
+                         uint8_t* to) const {
+  std::array<uint8_t, kVector> filled;
+  filled.fill(fill);
+  const int64_t size = axis_[1].size, n = cols.hi - cols.lo, right = size - cols.hi;
+  const int64_t height = axis_[0].size;
+  Fill(to, filled, rows.lo * size);
+  to += rows.lo * size;
+  from += cols.first;
+  for (int64_t y = rows.lo; y < rows.hi; ++y, from += rows.step, to += size) {
+    Fill(to, filled, cols.lo);
+    if (cols.step == 1) {
+      CopyExactly(to + cols.lo, from, n);
+    } else {
+      Gather(from, cols.step, to + cols.lo, n);
+    }
+    Fill(to + cols.hi, filled, right);
+  }
+  Fill(to, filled, (height - rows.hi) * size);
 }
 
 void CutImage::CopyChannel(const ByteWindows& w, const uint8_t* plane, uint8_t* to) const {
+  const int64_t slice = axis_[0].size * axis_[1].size;
   for (const int64_t rz : axis_[2].remainder)
     for (const int64_t ry : axis_[0].remainder)
       for (const int64_t rx : axis_[1].remainder) {
-        const LineCopy line = LineOf(w, rx);
-        for (int64_t z = 0; z < axis_[2].size; ++z)
-          for (int64_t y = 0; y < axis_[0].size; ++y, to += axis_[1].size) {
-            const int64_t iz = z * w.stride[2] + rz - w.pad[2], iy = y * w.stride[0] + ry - w.pad[0];
-            const bool inside = iz >= 0 && iz < w.in[2] && iy >= 0 && iy < w.in[0];
-            const int64_t at = iz * w.in_stride[2] + iy * w.in_stride[0];
-            CopyLine(line, inside ? plane + at : nullptr, w.fill, to);
-          }
+        const Inside slices = InsideOf(w, 2, rz), cols = InsideOf(w, 1, rx);
+        Inside rows = InsideOf(w, 0, ry);
+        if (cols.lo == cols.hi) rows.hi = rows.lo;
+        for (int64_t z = 0; z < axis_[2].size; ++z, to += slice) {
+          Inside mine = rows;
+          if (z < slices.lo || z >= slices.hi) mine.lo = mine.hi = 0;
+          const int64_t at = slices.first + (z - slices.lo) * slices.step + rows.first;
+          CopySlice(mine, cols, mine.lo < mine.hi ? plane + at : plane, w.fill, to);
+        }
       }
 }
 

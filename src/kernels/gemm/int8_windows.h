@@ -43,12 +43,13 @@ class CutImage {
     std::vector<int64_t> remainder;     // of the planes
     std::vector<int64_t> plane_of, at;  // of each tap of the kernel: its plane and position there
   };
-  // Of one remainder: positions [lo, hi) of a line are bytes from `from` on, `step` apart.
-  struct LineCopy {
-    int64_t lo = 0, hi = 0, from = 0, step = 1;
+  struct Inside {
+    int64_t lo = 0, hi = 0;       // positions
+    int64_t first = 0, step = 1;  // in bytes: of position lo, and to the next
   };
-  LineCopy LineOf(const ByteWindows& w, int64_t remainder) const;
-  void CopyLine(const LineCopy& line, const uint8_t* row, uint8_t fill, uint8_t* to) const;
+  Inside InsideOf(const ByteWindows& w, int axis, int64_t remainder) const;
+  void CopySlice(const Inside& rows, const Inside& cols, const uint8_t* from, uint8_t fill,
+                 uint8_t* to) const;
   int64_t PlaneBytes() const { return axis_[0].size * axis_[1].size * axis_[2].size; }
   void PackRows(const Panel& p, int64_t groups, const int32_t* columns, uint8_t* dst) const;
   void PackLast(const ByteWindows& w, const Panel& p, int64_t k, const int32_t* columns, uint8_t* dst) const;
