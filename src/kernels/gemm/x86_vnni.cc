@@ -26,6 +26,26 @@ OPSNN_VNNI inline V Dot(V sum, __m512i a, __m512i b) {
   return kSignedA ? (V)_mm512_dpbusd_epi32((__m512i)sum, b, a) : (V)_mm512_dpbusd_epi32((__m512i)sum, a, b);
 }
 
+// Sums, terms and what C holds. Whether the tile is whole is asked once, not for each store (a tenth of the
+// time where K is short).
+template <int MR, int kVectors, bool kWhole>
+OPSNN_VNNI inline __attribute__((always_inline)) void StoreTile(const Int8Tile& t,
+                                                                const V (&acc)[MR][kVectors],
+                                                                const V (&terms)[kVectors],
+                                                                const __mmask16 (&mask)[kVectors]) {
+#pragma GCC unroll 14
+  for (int i = 0; i < MR; ++i) {
+    const __m512i row_term = _mm512_set1_epi32(t.row_terms ? t.row_terms[i] : 0);
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) {
+      int32_t* c = t.c + i * t.ldc + j * 16;
+      __m512i sum = _mm512_add_epi32((__m512i)acc[i][j], _mm512_add_epi32((__m512i)terms[j], row_term));
+      if (t.accumulate) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask[j], c));
+      kWhole ? _mm512_storeu_si512(c, sum) : _mm512_mask_storeu_epi32(c, mask[j], sum);
+    }
+  }
+}
+
 // Rows are reached from every third row's pointer, as in micro.cc.
 template <int MR, int kVectors, bool kSignedA>
 OPSNN_VNNI void Tile(const Int8Tile& t) {
@@ -86,21 +106,9 @@ OPSNN_VNNI void Tile(const Int8Tile& t) {
     mask[j] = static_cast<__mmask16>(columns >> (16 * j));
     terms[j] = t.col_terms ? (V)_mm512_maskz_loadu_epi32(mask[j], t.col_terms + 16 * j) : V{};
   }
-#pragma GCC unroll 14
-  for (int i = 0; i < MR; ++i) {
-    const __m512i row_term = _mm512_set1_epi32(t.row_terms ? t.row_terms[i] : 0);
-#pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) {
-      int32_t* c = t.c + i * t.ldc + j * 16;
-      __m512i sum = _mm512_add_epi32((__m512i)acc[i][j], _mm512_add_epi32((__m512i)terms[j], row_term));
-      if (t.accumulate) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask[j], c));
-      if (mask[j] == 0xFFFF) {
-        _mm512_storeu_si512(c, sum);  // a masked store is not forwarded to the load of what finishes the tile
-      } else {
-        _mm512_mask_storeu_epi32(c, mask[j], sum);
-      }
-    }
-  }
+  // Whole tiles without masks: a masked store is not forwarded to the load of what finishes the tile.
+  t.cols == 16 * kVectors ? StoreTile<MR, kVectors, true>(t, acc, terms, mask)
+                          : StoreTile<MR, kVectors, false>(t, acc, terms, mask);
 }
 
 template <int kVectors, bool kSignedA, int... kRows>
