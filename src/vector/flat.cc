@@ -10,7 +10,6 @@
 #include "vector/convert.h"
 #include "vector/pass_tables.h"
 #include "vector/sharing.h"
-#include "vector/stream_pass.h"
 #include "vector/streaming.h"
 
 namespace opsnn::vector {

@@ -37,6 +37,10 @@ class FlatRun {
   bool one_pass_ = false;  // a single instruction from operands to result
 };
 
+// For cheap stages of two operands that both walk along one row, results written past the caches; the bits of
+// the common pass. Null where that is all there is.
+PassFn FindStreamPass(StageOp op);
+
 }  // namespace opsnn::vector
 
 #endif  // OPSNN_VECTOR_FLAT_H_

@@ -116,8 +116,8 @@ PassFn FindNarrow(StageOp op) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "vector/flat.h"
 #include "vector/pass_tables.h"
-#include "vector/stream_pass.h"
 namespace opsnn::vector {
 OPSNN_TIER_TABLE(FindNarrow);
 OPSNN_TIER_TABLE(FindStream);
