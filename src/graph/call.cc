@@ -1,6 +1,7 @@
 #include "graph/call.h"
 
 #include <algorithm>
+#include <array>
 
 #include "graph/ir/known_ops.h"
 #include "op/exact.h"
@@ -8,15 +9,22 @@
 namespace opsnn::graph {
 namespace {
 
-using Descs = std::vector<const op::TensorDesc*>;
+// Descs of a node's inputs from `begin` to `end`: mostly so few that they lie here.
+class Descs {
+ public:
+  Descs(const Graph& g, const Node& n, int begin, int end) : size_(static_cast<size_t>(end - begin)) {
+    if (size_ > few_.size()) many_.resize(size_);
+    const op::TensorDesc** to = many_.empty() ? few_.data() : many_.data();
+    for (int i = begin; i < end; ++i) *to++ = n.inputs[i] == kNoValue ? nullptr : &g.values[n.inputs[i]].desc;
+  }
+  Descs(const Descs&) = delete;
+  op::InputDescs span() const { return {many_.empty() ? few_.data() : many_.data(), size_}; }
 
-Descs InputDescs(const Graph& g, const Node& n, int begin, int end) {
-  Descs descs;
-  descs.reserve(static_cast<size_t>(end - begin));
-  for (int i = begin; i < end; ++i)
-    descs.push_back(n.inputs[i] == kNoValue ? nullptr : &g.values[n.inputs[i]].desc);
-  return descs;
-}
+ private:
+  size_t size_;
+  std::array<const op::TensorDesc*, 6> few_;
+  std::vector<const op::TensorDesc*> many_;
+};
 
 // Absent outputs in the middle are planned as empty ones that nobody reads.
 std::vector<op::TensorDesc> OutputDescs(const Graph& g, const Node& n) {
@@ -35,9 +43,9 @@ size_t StoredBytes(const op::TensorDesc& d) {
 }
 
 Status InferNode(Graph& g, const Node& n) {
-  const Descs inputs = InputDescs(g, n, 0, n.num_op_inputs);
+  const Descs inputs(g, n, 0, n.num_op_inputs);
   op::InferContext c;
-  c.inputs = inputs;
+  c.inputs = inputs.span();
   c.attrs = &n.attrs.get();
   c.num_outputs = static_cast<int>(n.outputs.size());
   if (const Status s = op::Infer(*n.op, c); !s.ok()) return s.WithContext("node \"" + n.name + "\"");
@@ -54,15 +62,14 @@ Status InferNode(Graph& g, const Node& n) {
 
 Result<op::KernelPtr> PlanNode(const Graph& g, const Node& n, op::PackCache* packs) {
   const int total = static_cast<int>(n.inputs.size());
-  const Descs inputs = InputDescs(g, n, 0, n.num_op_inputs);
-  const Descs tail_inputs = InputDescs(g, n, n.num_op_inputs, total);
+  const Descs inputs(g, n, 0, n.num_op_inputs), tail_inputs(g, n, n.num_op_inputs, total);
   const std::vector<op::TensorDesc> outputs = OutputDescs(g, n);
   op::PlanContext c;
-  c.inputs = inputs;
+  c.inputs = inputs.span();
   c.outputs = outputs;
   c.attrs = &n.attrs.get();
   c.tail = n.tail.get();
-  c.tail_inputs = tail_inputs;
+  c.tail_inputs = tail_inputs.span();
   c.packs = packs;
   auto kernel = op::Plan(*n.op, c);
   if (!kernel.ok()) return kernel.status().WithContext("node \"" + n.name + "\"");

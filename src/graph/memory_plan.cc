@@ -55,14 +55,15 @@ class Planner {
     b.bytes = StoredBytes(g_.values[v].desc);
     b.first = b.last = step;
     plan_.buffers.push_back(b);
-    members_.emplace_back();
+    members_.push_back(kNoValue);
     return static_cast<int>(plan_.buffers.size()) - 1;
   }
 
   void Join(int buffer, ValueId v, int step, size_t offset = 0) {
     plan_.buffer_of[v] = buffer;
     plan_.offset_of[v] = offset;
-    members_[buffer].push_back(v);
+    next_member_[v] = members_[buffer];
+    members_[buffer] = v;
     Buffer& b = plan_.buffers[buffer];
     b.last = std::max({b.last, step, std::min(last_use_[v], steps())});
   }
@@ -70,6 +71,9 @@ class Planner {
   void AssignBuffers() {
     plan_.buffer_of.assign(g_.values.size(), -1);
     plan_.offset_of.assign(g_.values.size(), 0);
+    next_member_.assign(g_.values.size(), kNoValue);
+    plan_.buffers.reserve(g_.values.size());
+    members_.reserve(g_.values.size());
     for (size_t i = 0; i < g_.inputs.size(); ++i) {
       const int b = NewBuffer(BufferKind::kInput, g_.inputs[i], 0);
       plan_.buffers[b].index = static_cast<int>(i);
@@ -149,8 +153,8 @@ class Planner {
       if (v == kNoValue || !SameView(g_.values[v].desc, out)) continue;
       const int b = plan_.buffer_of[v];
       if (b < 0 || plan_.buffers[b].kind != BufferKind::kArena) continue;
-      const bool dies = std::all_of(members_[b].begin(), members_[b].end(),
-                                    [&](ValueId m) { return last_use_[m] <= step; });
+      bool dies = true;
+      for (ValueId m = members_[b]; m != kNoValue && dies; m = next_member_[m]) dies = last_use_[m] <= step;
       const bool alone = std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId o) {
         return o == kNoValue || plan_.buffer_of[o] != b ||
                (SameView(g_.values[o].desc, out) && plan_.offset_of[o] == plan_.offset_of[v]);
@@ -202,6 +206,9 @@ class Planner {
     std::vector<int> buffer;
     std::vector<Block> blocks = ArenaBlocks(&buffer);
     plan_.live_peak = LivePeak(blocks);
+    const auto values =
+        std::find_if(buffer.begin(), buffer.end(), [](int b) { return b < 0; }) - buffer.begin();
+    plan_.value_peak = LivePeak({blocks.begin(), blocks.begin() + values});
     Placement placement = PlaceBlocks(blocks);
     plan_.arena_bytes = placement.bytes;
     plan_.strategy = std::move(placement.strategy);
@@ -220,9 +227,10 @@ class Planner {
   const std::vector<size_t>& workspace_;
   const std::vector<bool>& is_view_;
   MemoryPlan plan_;
-  std::vector<int> last_use_;                  // by value; -1: never read
-  std::vector<std::vector<ValueId>> members_;  // by buffer
-  std::vector<ValueId> whole_;                 // by value: what it is written into as a part, or kNoValue
+  std::vector<int> last_use_;         // by value; -1: never read
+  std::vector<ValueId> members_;      // by buffer: the first of its values
+  std::vector<ValueId> next_member_;  // by value: the next of its buffer
+  std::vector<ValueId> whole_;        // by value: what it is written into as a part, or kNoValue
 };
 
 }  // namespace
@@ -267,11 +275,12 @@ size_t LeastPeak(const Graph& g) {
   std::vector<int> uses(g.values.size(), 0);
   for (const Node& n : g.nodes)
     for (ValueId v : n.inputs)
-      if (v != kNoValue) ++uses[static_cast<size_t>(v)];
+      if (v != kNoValue && !n.dead) ++uses[static_cast<size_t>(v)];
   std::vector<bool> lent(g.values.size(), false);  // results are the caller's
   for (ValueId v : g.outputs) lent[static_cast<size_t>(v)] = true;
   size_t live = 0, peak = 0;
   for (const Node& n : g.nodes) {
+    if (n.dead) continue;
     for (ValueId v : n.outputs) {
       if (v == kNoValue) continue;
       const ValueId x = n.inputs.empty() ? kNoValue : n.inputs[0];

@@ -39,6 +39,7 @@ struct MemoryPlan {
   std::vector<std::pair<ValueId, int>> output_copies;  // outputs that share bytes with something else: copied
   size_t arena_bytes = 0;                              // the printed peak
   size_t live_peak = 0;                                // largest sum of live buffers: no plan can be smaller
+  size_t value_peak = 0;                               // the same without workspaces: PeakOf the graph
   std::vector<size_t> curve;                           // live bytes by step
   size_t in_place = 0, views = 0;                      // outputs that needed no memory of their own
   std::string strategy;                                // how the offsets were chosen, see placement.h

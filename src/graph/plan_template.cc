@@ -90,12 +90,31 @@ bool PlanTemplate::Finish(const Graph& after, Questions questions, std::vector<P
   }
   for (const Node& n : after.nodes)
     if (n.aliasing != Aliasing::kNone || (n.tail && !n.tail->regions.empty())) return false;
-  nodes_ = after.nodes;
-  outputs_ = after.outputs;
+  KeepUsed(after);
   questions_ = std::move(questions);
   stats_ = std::move(stats);
   for (PassStat& s : stats_) s.us = 0;
   return true;
+}
+
+void PlanTemplate::KeepUsed(const Graph& after) {
+  std::vector<ValueId> to(after.values.size(), kNoValue);
+  const auto renumber = [&](std::vector<ValueId>& list) {
+    for (ValueId& v : list) {
+      if (v == kNoValue) continue;
+      ValueId& now = to[static_cast<size_t>(v)];
+      if (now == kNoValue) {
+        now = static_cast<ValueId>(left_.size());
+        left_.push_back(v);
+      }
+      v = now;
+    }
+  };
+  nodes_ = after.nodes;
+  left_inputs_ = after.inputs, left_outputs_ = after.outputs;
+  renumber(left_inputs_);
+  for (Node& n : nodes_) renumber(n.inputs), renumber(n.outputs);
+  renumber(left_outputs_);
 }
 
 bool PlanTemplate::Fits(const Graph& g, const PassContext& c) const {
@@ -109,17 +128,17 @@ const PlanTemplate* PlanTemplate::Find(const Graph& g, const PassContext& c) con
 }
 
 bool PlanTemplate::SameNodes(const Graph& g) const {
-  if (g.nodes.size() != before_.size() || g.values.size() != dims_.size() || g.inputs != inputs_ ||
-      g.outputs != results_)
-    return false;
-  for (size_t i = 0; i < before_.size(); ++i) {
-    const Node& n = g.nodes[i];
-    const NodeKey& was = before_[i];
+  if (g.values.size() != dims_.size() || g.inputs != inputs_ || g.outputs != results_) return false;
+  size_t i = 0;
+  for (const Node& n : g.nodes) {
+    if (n.dead) continue;
+    if (i == before_.size()) return false;
+    const NodeKey& was = before_[i++];
     if (n.op != was.op || !n.attrs.SameObject(was.attrs) || n.inputs != was.inputs ||
         n.outputs != was.outputs)
       return false;
   }
-  return true;
+  return i == before_.size();
 }
 
 // Sizes that were equal are equal, others are not; 0 and 1 are what they were.
@@ -148,7 +167,7 @@ bool PlanTemplate::SameDims(const Graph& g) const {
 bool PlanTemplate::MayChange(const Graph& g, ValueId v) const {
   static const op::OpDef* const resize = op::FindOperator("Resize");
   for (const Node& n : g.nodes)
-    for (size_t i = 0; i < n.inputs.size(); ++i)
+    for (size_t i = 0; i < n.inputs.size() && !n.dead; ++i)
       if (n.inputs[i] == v && (i == 0 || (n.op != resize && !n.op->is_view))) return false;
   return std::find(g.outputs.begin(), g.outputs.end(), v) == g.outputs.end();
 }
@@ -176,13 +195,25 @@ bool PlanTemplate::SameConstants(const Graph& g) const {
   return true;
 }
 
-void PlanTemplate::Apply(Graph* g) const {
-  g->nodes = nodes_;
-  g->outputs = outputs_;
-  for (Value& v : g->values) v.producer = -1;
-  for (size_t i = 0; i < g->nodes.size(); ++i)
-    for (ValueId v : g->nodes[i].outputs)
-      if (v != kNoValue) g->values[static_cast<size_t>(v)].producer = static_cast<NodeId>(i);
+Graph PlanTemplate::Make(const Graph& g) const {
+  Graph made;
+  made.name = g.name;
+  // Room for what layouts add: growing would copy all of it again.
+  made.values.reserve(left_.size() + left_.size() / 4);
+  made.nodes.reserve(nodes_.size() + nodes_.size() / 4);
+  for (const ValueId v : left_) {
+    const Value& from = g.values[static_cast<size_t>(v)];
+    Value& to = made.values.emplace_back();
+    to.name = from.name;
+    to.desc = from.desc;
+    to.dim_names = from.dim_names;
+  }
+  made.inputs = left_inputs_, made.outputs = left_outputs_;
+  made.nodes = nodes_;
+  for (size_t i = 0; i < made.nodes.size(); ++i)
+    for (ValueId v : made.nodes[i].outputs)
+      if (v != kNoValue) made.values[static_cast<size_t>(v)].producer = static_cast<NodeId>(i);
+  return made;
 }
 
 }  // namespace opsnn::graph

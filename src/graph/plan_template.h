@@ -54,12 +54,12 @@ class PlanTemplate {
   // What they made of it. False where it cannot stand for other sizes.
   bool Finish(const Graph& after, Questions questions, std::vector<PassStat> stats);
 
-  // The one, of this and the others, that Fits; null where none does.
+  // The one, of this and the others, that Fits; null where none does. Dead nodes of g do not count.
   const PlanTemplate* Find(const Graph& g, const PassContext& c) const;
   // Would the passes make the same of this graph?
   bool Fits(const Graph& g, const PassContext& c) const;
-  // Makes the same of it.
-  void Apply(Graph* g) const;
+  // What they make of it: a graph of the values that are left alone.
+  Graph Make(const Graph& g) const;
   const std::vector<PassStat>& stats() const { return stats_; }  // of the passes that ran
 
  private:
@@ -68,6 +68,7 @@ class PlanTemplate {
     NodeAttrs attrs;
     std::vector<ValueId> inputs, outputs;
   };
+  void KeepUsed(const Graph& after);
   bool SameNodes(const Graph& g) const;
   bool SameDims(const Graph& g) const;
   bool SameConstants(const Graph& g) const;
@@ -81,8 +82,9 @@ class PlanTemplate {
   std::vector<int> classes_;               // of all dims of all values one behind the other: which size it is
   std::vector<std::pair<int, int64_t>> sizes_;  // by class: the place among the dims, the size
   std::vector<ConstTensor> constants_;          // by value
-  std::vector<Node> nodes_;                     // behind the passes
-  std::vector<ValueId> outputs_;
+  std::vector<Node> nodes_;                     // behind the passes, by numbers of the values left
+  std::vector<ValueId> left_;                   // those: the numbers before
+  std::vector<ValueId> left_inputs_, left_outputs_;
   Questions questions_;
   std::vector<PassStat> stats_;
 };

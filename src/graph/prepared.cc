@@ -51,11 +51,9 @@ ConstTensor ToLogical(const void* data, const op::TensorDesc& d) {
 
 int64_t BytesMoved(const Graph& g, const Node& n) {
   int64_t bytes = 0;
-  std::vector<ValueId> seen;
-  for (ValueId v : n.inputs) {
-    if (v == kNoValue || std::find(seen.begin(), seen.end(), v) != seen.end()) continue;
-    seen.push_back(v);
-    bytes += static_cast<int64_t>(StoredBytes(g.values[v].desc));
+  for (auto v = n.inputs.begin(); v != n.inputs.end(); ++v) {
+    if (*v == kNoValue || std::find(n.inputs.begin(), v, *v) != v) continue;
+    bytes += static_cast<int64_t>(StoredBytes(g.values[*v].desc));
   }
   for (ValueId v : n.outputs)
     if (v != kNoValue) bytes += static_cast<int64_t>(StoredBytes(g.values[v].desc));
@@ -214,7 +212,10 @@ Status Prepared::CheckMemory() const {
   size_t limit = static_cast<size_t>(GetKnobs().memory_limit);
   if (limit == 0) {  // buffers that wait for a run are memory this run may have
     const size_t waiting = arenas_->bytes();
-    if (need <= waiting) return OkStatus();  // asking the system costs more than planning a few nodes
+    constexpr size_t kLittle = size_t{16}
+                               << 20;  // that much more is found to be there or not when it is taken
+    if (need <= waiting + kLittle)
+      return OkStatus();  // asking the system costs more than planning a few nodes
     const size_t available = AvailableMemory();
     limit = available > SIZE_MAX - waiting ? SIZE_MAX : available + waiting;
   }

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "graph/call.h"
+#include "graph/control.h"
 #include "graph/declared.h"
 #include "graph/fusion/chain_builder.h"
 #include "graph/fusion/moves.h"
@@ -83,9 +84,6 @@ Status CheckShape(const Value& v, const Dims& got) {
   return OkStatus();
 }
 
-// Below this a peak is no concern, and planning a small form must stay cheap.
-constexpr size_t kSmallActivations = size_t{16} << 20;
-
 // Adds the shapes of the values.
 Result<Shapes> AllShapes(Shapes shapes, const Feeds& values) {
   for (const auto& [name, t] : values) {
@@ -115,6 +113,8 @@ Status Session::Load() {
   loaded_.DropUnusedValues();
   BindNodes(loaded_);
   declared_ = DeclaredValues(loaded_);
+  has_bodies_ =
+      std::any_of(loaded_.nodes.begin(), loaded_.nodes.end(), [](const Node& n) { return BodiesOf(n); });
   for (const Value& v : loaded_.values)
     if (v.desc.constant) shared_constants_.insert(v.desc.constant.get());
   return OkStatus();
@@ -170,6 +170,15 @@ bool Session::Key::operator==(const Key& o) const {
   return dims == o.dims && std::equal(values.begin(), values.end(), o.values.begin(), o.values.end(), same);
 }
 
+void Session::SetInputs(const Key& key, Graph* g) {
+  for (size_t i = 0; i < key.dims.size(); ++i) {
+    op::TensorDesc& d = g->values[g->inputs[i]].desc;
+    d.dims = key.dims[i];
+    d.constant = i < key.values.size() ? key.values[i] : nullptr;
+    d.known_rank = true;
+  }
+}
+
 Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
                                 std::shared_ptr<const Stage>* stage) const {
   Graph g;
@@ -177,12 +186,7 @@ Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
   g.values.reserve(loaded_.values.size() + loaded_.values.size() / 4);
   g.nodes.reserve(loaded_.nodes.size() + loaded_.nodes.size() / 4);
   g = loaded_;
-  for (size_t i = 0; i < key.dims.size(); ++i) {
-    op::TensorDesc& d = g.values[g.inputs[i]].desc;
-    d.dims = key.dims[i];
-    if (i < key.values.size()) d.constant = key.values[i];
-    d.known_rank = true;
-  }
+  SetInputs(key, &g);
   std::vector<bool> open;
   InferOptions infer;
   infer.fold = !ListHas(options_.passes_off, "constant_folding");
@@ -209,25 +213,6 @@ Result<Graph> Session::Concrete(const Key& key, std::vector<PassStat>* stats,
   return std::move(split.head);
 }
 
-Result<Graph> Session::Optimise(const Key& key, const device::DeviceProfile& profile, bool record,
-                                std::vector<PassStat>* stats, std::shared_ptr<const Stage>* stage) const {
-  OPSNN_ASSIGN_OR_RETURN(Graph g, Concrete(key, stats, stage));
-  g.RemoveUnused();
-  OPSNN_RETURN_IF_ERROR(g.Sort());
-  const bool bounded = options_.fusion != FusionMode::kOff && options_.peak_limit > 0 &&
-                       ActivationBytes(g) > kSmallActivations;
-  const double least = bounded ? static_cast<double>(LeastPeak(g)) : 0;
-  OPSNN_ASSIGN_OR_RETURN(g, Pass(std::move(g), profile, record, "", stats));
-  if (!bounded || static_cast<double>(PeakOf(g)) <= options_.peak_limit * least) return g;
-  // The peak may be too high: a closer look at the unfused graph tells.
-  std::vector<PassStat> again;
-  std::shared_ptr<const Stage> same;
-  OPSNN_ASSIGN_OR_RETURN(Graph before, Concrete(key, &again, stage ? &same : nullptr));
-  before.RemoveUnused();
-  OPSNN_RETURN_IF_ERROR(before.Sort());
-  return WithinPeak(std::move(g), before, profile, record, stats);
-}
-
 // What a prepared form holds by itself: its graph and kernels, and constants folded for its shapes, which may
 // have been packed as well.
 size_t Session::FormBytes(const Prepared& p) const {
@@ -239,12 +224,14 @@ size_t Session::FormBytes(const Prepared& p) const {
 }
 
 Session::Form Session::Keep(const Key& key, Form form) {
-  std::vector<Entry> dropped;  // freed outside the lock
+  std::vector<Entry> before;  // freed outside the lock
   const size_t bytes = FormBytes(*form.prepared);
   const std::lock_guard lock(mutex_);
   for (const Entry& e : cache_)
     if (e.key == key) return e.form;  // another thread was faster
-  if (ahead_) {                       // a guess that nobody asked for served to pack the weights
+  std::swap(before, dropped_);
+  std::vector<Entry>& dropped = dropped_;
+  if (ahead_) {  // a guess that nobody asked for served to pack the weights
     const auto guess =
         std::find_if(cache_.begin(), cache_.end(), [&](const Entry& e) { return e.key == *ahead_; });
     if (guess != cache_.end()) {
@@ -267,9 +254,11 @@ Session::Form Session::Keep(const Key& key, Form form) {
 
 Result<Session::Form> Session::PrepareFor(const Key& key, bool may_cut) {
   {
+    std::vector<Entry> dropped;  // freed outside the lock
     const std::lock_guard lock(mutex_);
     const auto it = std::find_if(cache_.begin(), cache_.end(), [&](const Entry& e) { return e.key == key; });
     if (it != cache_.end()) {
+      std::swap(dropped, dropped_);
       ++form_stats_.hits;
       if (ahead_ == key) ahead_.reset();
       std::rotate(cache_.begin(), it, it + 1);
@@ -277,12 +266,8 @@ Result<Session::Form> Session::PrepareFor(const Key& key, bool may_cut) {
     }
     ++form_stats_.misses;
   }
-  std::vector<PassStat> stats;
   Form form;
-  OPSNN_ASSIGN_OR_RETURN(
-      Graph g, Optimise(key, device::HostProfile(), false, &stats, may_cut ? &form.stage : nullptr));
-  OPSNN_ASSIGN_OR_RETURN(form.prepared,
-                         Prepared::Make(std::move(g), packs_.get(), std::move(stats), arenas_, IsExact()));
+  OPSNN_ASSIGN_OR_RETURN(form.prepared, Plan(key, may_cut ? &form.stage : nullptr));
   if (VerboseHas("graph")) PrintPrepared(*form.prepared);
   form = Keep(key, std::move(form));
   packs_->Trim(options_.idle_pack_bytes);
@@ -458,12 +443,14 @@ Result<RunResult> Session::RunViews(const FeedViews& feeds, const RunOptions& op
 // The newest form, if it is for these sizes and for any values.
 bool Session::FindNewest(std::span<const FeedView> feeds, Form* form) {
   if (values_matter_ || cut_) return false;
+  std::vector<Entry> dropped;  // freed outside the lock
   const std::lock_guard lock(mutex_);
   if (cache_.empty() || ahead_ || !cache_.front().key.values.empty()) return false;
   const std::vector<Dims>& dims = cache_.front().key.dims;
   for (size_t i = 0; i < feeds.size(); ++i)
     if (feeds[i].dims != dims[i]) return false;
   ++form_stats_.hits;
+  std::swap(dropped, dropped_);
   *form = cache_.front().form;
   return true;
 }

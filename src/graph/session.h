@@ -170,18 +170,39 @@ class Session {
   // The graph for these shapes, its sizes known; with `stage` cut where they are not.
   Result<Graph> Concrete(const Key& key, std::vector<PassStat>* stats,
                          std::shared_ptr<const Stage>* stage) const;
+  // Gives the inputs of g what the key says of them.
+  static void SetInputs(const Key& key, Graph* g);
+  // What activations may need at once: `limit` bytes, as far as the unfused graph tells in passing.
+  struct PeakGuard {
+    bool bounded = false;
+    double limit = 0;
+  };
+  PeakGuard GuardFor(const Graph& unfused) const;
   // `record`: with a decision per edge.
   // The passes for these shapes, but those in the list `off`.
   Result<Graph> Pass(Graph g, const device::DeviceProfile& profile, bool record, const std::string& off,
                      std::vector<PassStat>* stats) const;
-  Status RunPreparePasses(bool as_before, const std::string& off, Graph& g, PassContext& c,
+  Status RunPreparePasses(bool keep, const std::string& off, Graph& g, PassContext& c,
                           std::vector<PassStat>* stats) const;
-  // `g` after the passes if its activations need no more than the limit, else planned again with fewer of
-  // them.
-  Result<Graph> WithinPeak(Graph g, const Graph& before, const device::DeviceProfile& profile, bool record,
-                           std::vector<PassStat>* stats) const;
+  PassContext ContextFor(const device::DeviceProfile& profile, bool record) const;
+  // The graph behind all passes as a template makes it, sizes inferred where the graph of the last plan lies.
+  // None where no template fits; errors are found again on the long way.
+  std::optional<Graph> FromTemplate(const Key& key, const device::DeviceProfile& profile,
+                                    std::vector<PassStat>* stats, PeakGuard* guard) const;
+  // Planned again from `before` with fewer passes, where activations need more than the limit.
+  Result<std::optional<Graph>> WithinPeak(size_t peak, const Graph& before,
+                                          const device::DeviceProfile& profile, bool record,
+                                          std::vector<PassStat>* stats) const;
+  // `guard`: what the caller holds the peak against, who then asks WithinPeakFor; null: it is done here.
   Result<Graph> Optimise(const Key& key, const device::DeviceProfile& profile, bool record,
-                         std::vector<PassStat>* stats, std::shared_ptr<const Stage>* stage) const;
+                         std::vector<PassStat>* stats, std::shared_ptr<const Stage>* stage,
+                         PeakGuard* guard = nullptr) const;
+  // None: the graph whose peak that is needs no more than the limit after all, or nothing less is found.
+  Result<std::optional<Graph>> WithinPeakFor(const Key& key, size_t peak,
+                                             const device::DeviceProfile& profile, bool record,
+                                             std::vector<PassStat>* stats, bool may_cut) const;
+  // Graph, kernels and memory for a key.
+  Result<std::shared_ptr<const Prepared>> Plan(const Key& key, std::shared_ptr<const Stage>* stage) const;
   Result<Form> PrepareFor(const Key& key, bool may_cut);
   bool FindNewest(std::span<const FeedView> feeds, Form* form);
   bool NeedsValues(const Key& key) const;
@@ -213,10 +234,17 @@ class Session {
   template <typename Map>
   Result<std::shared_ptr<Session>> WithFedDefaults(const Map& names) const;
 
+  bool has_bodies_ = false;  // loaded_ holds graphs in nodes
+  mutable std::mutex scratch_mutex_;
+  mutable std::optional<Graph> scratch_;  // a copy of loaded_ that sizes are inferred in, and only those
+
   mutable std::mutex mutex_;                              // guards what follows
   mutable std::shared_ptr<const PlanTemplate> template_;  // what the passes made of the last sizes
   CacheStats form_stats_;
-  std::vector<Entry> cache_;                    // newest first
+  std::vector<Entry> cache_;  // newest first
+  // What the last new form took the place of: freed by whoever finds a form or makes the next one, so that
+  // the first run of a size does not wait for that.
+  std::vector<Entry> dropped_;
   std::optional<Key> ahead_;                    // of a form made by PrepareAhead that no run asked for yet
   mutable std::set<std::string> fed_defaults_;  // of the last such session
   mutable std::shared_ptr<Session> with_defaults_;

@@ -66,15 +66,13 @@ std::optional<Session::Key> Session::LikelyKey() const {
 void Session::PrepareAhead() {
   const std::optional<Key> key = LikelyKey();
   if (!key) return;
-  std::vector<PassStat> stats;
   // Warnings of what the model declares are about sizes that somebody asked for.
   std::vector<ValueId> declared = std::exchange(declared_, {});
-  auto g = Optimise(*key, device::HostProfile(), false, &stats, nullptr);
+  auto prepared = Plan(*key, nullptr);
   declared_ = std::move(declared);
-  if (!g.ok()) return;
-  auto prepared = Prepared::Make(*std::move(g), packs_.get(), std::move(stats), arenas_, IsExact());
   if (!prepared.ok()) return;
   MapPages((*prepared)->peak_bytes(), arenas_.get());
+  if (template_) scratch_ = loaded_;  // the next size will want it
   Form form;
   form.prepared = *std::move(prepared);
   Keep(*key, std::move(form));

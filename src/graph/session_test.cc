@@ -104,7 +104,7 @@ TEST(Session, ForgetsTheFormsLeastUsed) {
   auto s = Session::Create(m.graph(), o);
   ASSERT_TRUE(s.ok());
   std::vector<std::weak_ptr<const Prepared>> forms;
-  for (int64_t rows : {8, 9, 10, 9, 100}) {
+  for (int64_t rows : {8, 9, 10, 9, 100, 100}) {  // what gave way goes when the next is found or made
     auto p = (*s)->Prepare({{"x", Dims{rows, 256}}});
     ASSERT_TRUE(p.ok());
     EXPECT_EQ((*p)->peak_bytes(), static_cast<size_t>(rows) * 1024);
@@ -116,7 +116,7 @@ TEST(Session, ForgetsTheFormsLeastUsed) {
   EXPECT_FALSE(forms[4].expired());
   const CacheStats stats = (*s)->form_stats();
   EXPECT_EQ(stats.misses, 4);
-  EXPECT_EQ(stats.hits, 1);
+  EXPECT_EQ(stats.hits, 2);
   EXPECT_EQ(stats.evictions, 2);
   EXPECT_EQ(stats.entries, 2u);
   EXPECT_LE(stats.bytes, o.cache_bytes);

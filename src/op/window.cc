@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace opsnn::op {
@@ -13,11 +14,29 @@ using ll = long long;
 // Far beyond any image; window arithmetic in 64 bits and tap offsets in 32 bits cannot overflow.
 constexpr int64_t kMaxSize = int64_t{1} << 30;
 
+// The attributes of a window as they stand, found in one pass over all: a new size of a model reads them many
+// hundred times.
+struct Given {
+  std::span<const int64_t> strides, dilations, pads;
+  std::string_view auto_pad = "NOTSET";
+  bool ceil_mode = false;
+
+  explicit Given(const Attrs& attrs) {
+    for (const auto& [name, value] : attrs.all()) {
+      const auto* ints = std::get_if<std::vector<int64_t>>(&value);
+      if (ints && name == "strides") strides = *ints;
+      if (ints && name == "dilations") dilations = *ints;
+      if (ints && name == "pads") pads = *ints;
+      if (const auto* text = std::get_if<std::string>(&value); text && name == "auto_pad") auto_pad = *text;
+      if (const auto* i = std::get_if<int64_t>(&value); i && name == "ceil_mode") ceil_mode = *i != 0;
+    }
+  }
+};
+
 // Fills out[3] from a list attribute of one value per spatial dim; absent leaves the default.
-Status ReadList(const char* op, const char* name, const Attrs& attrs, const Window& w, int64_t least,
+Status ReadList(const char* op, const char* name, std::span<const int64_t> v, const Window& w, int64_t least,
                 int64_t* out) {
   const int spatial = w.spatial;
-  const std::vector<int64_t> v = attrs.Ints(name);
   if (v.empty()) return OkStatus();
   if (static_cast<int>(v.size()) != spatial) {
     return InvalidArgument("%s: attribute %s has %zu values; allowed: %d, one per spatial dimension", op,
@@ -34,8 +53,7 @@ Status ReadList(const char* op, const char* name, const Attrs& attrs, const Wind
   return OkStatus();
 }
 
-Status ReadPads(const char* op, const Attrs& attrs, Window* w) {
-  const std::vector<int64_t> v = attrs.Ints("pads");
+Status ReadPads(const char* op, std::span<const int64_t> v, Window* w) {
   if (v.empty()) return OkStatus();
   if (static_cast<int>(v.size()) != 2 * w->spatial) {
     return InvalidArgument("%s: attribute pads has %zu values; allowed: %d, all begins, then all ends", op,
@@ -64,6 +82,12 @@ bool IsSame(const Window& w) {
 
 }  // namespace
 
+std::span<const int64_t> IntsOf(const Attrs& attrs, std::string_view name) {
+  const auto it = attrs.all().find(name);
+  const auto* v = it == attrs.all().end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+  return v ? std::span<const int64_t>(*v) : std::span<const int64_t>();
+}
+
 Result<Window> ReadWindow(const char* op, const Attrs& attrs, const Dims& kernel) {
   Window w;
   w.spatial = kernel.rank();
@@ -74,9 +98,10 @@ Result<Window> ReadWindow(const char* op, const Attrs& attrs, const Dims& kernel
     }
     w.kernel[w.AxisOf(i)] = kernel[i];
   }
-  OPSNN_RETURN_IF_ERROR(ReadList(op, "strides", attrs, w, 1, w.stride));
-  OPSNN_RETURN_IF_ERROR(ReadList(op, "dilations", attrs, w, 1, w.dilation));
-  const std::string auto_pad = attrs.String("auto_pad", "NOTSET");
+  const Given given(attrs);
+  OPSNN_RETURN_IF_ERROR(ReadList(op, "strides", given.strides, w, 1, w.stride));
+  OPSNN_RETURN_IF_ERROR(ReadList(op, "dilations", given.dilations, w, 1, w.dilation));
+  const std::string_view auto_pad = given.auto_pad;
   if (auto_pad == "SAME_UPPER") {
     w.auto_pad = AutoPad::kSameUpper;
   } else if (auto_pad == "SAME_LOWER") {
@@ -84,12 +109,12 @@ Result<Window> ReadWindow(const char* op, const Attrs& attrs, const Dims& kernel
   } else if (auto_pad == "VALID") {
     w.auto_pad = AutoPad::kValid;
   } else if (auto_pad == "NOTSET" || auto_pad.empty()) {
-    OPSNN_RETURN_IF_ERROR(ReadPads(op, attrs, &w));
+    OPSNN_RETURN_IF_ERROR(ReadPads(op, given.pads, &w));
   } else {
     return InvalidArgument("%s: attribute auto_pad is \"%s\"; allowed: NOTSET, SAME_UPPER, SAME_LOWER, VALID",
-                           op, auto_pad.c_str());
+                           op, std::string(auto_pad).c_str());
   }
-  w.ceil_mode = attrs.Int("ceil_mode", 0) != 0;
+  w.ceil_mode = given.ceil_mode;
   for (int axis = 0; axis < 3; ++axis) {
     if (w.kernel[axis] > 1 && w.dilation[axis] > kMaxSize / w.kernel[axis]) {
       return InvalidArgument(

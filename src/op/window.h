@@ -3,6 +3,8 @@
 #define OPSNN_OP_WINDOW_H_
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "op/attrs.h"
 #include "tensor/shape.h"
@@ -27,6 +29,9 @@ struct Window {
   int DimOf(int axis) const { return spatial < 3 ? axis - (2 - spatial) : axis == 2 ? 0 : axis + 1; }
   int64_t Extent(int axis) const { return (kernel[axis] - 1) * dilation[axis] + 1; }
 };
+
+// The list of an attribute as it stands; empty where there is none of that name.
+std::span<const int64_t> IntsOf(const Attrs& attrs, std::string_view name);
 
 // Reads strides, dilations, pads, auto_pad, ceil_mode. `kernel` holds the spatial kernel sizes (rank 1 to 3,
 // positive). Messages name `op` and the attribute.

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/buffer.h"
+#include "isa/tier.h"
 #include "vector/compiled.h"
 #include "vector/convert.h"
 #include "vector/convert_simd.h"
@@ -64,6 +65,12 @@ void ScatterRows(const float* from, const BlockArg& a, int64_t r, int64_t n, int
 }
 
 }  // namespace
+
+int64_t LongestShortRow() {
+  constexpr int64_t kVectors = 4;  // of row_kernels_short.cc
+  const isa::Tier tier = isa::ActiveTier();
+  return kVectors * (tier == isa::Tier::kAvx512 ? 16 : tier == isa::Tier::kAvx2 ? 8 : 4);
+}
 
 bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, const BlockArg* args,
                         const ExecuteOptions& options) {

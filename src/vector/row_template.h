@@ -41,6 +41,7 @@ void RunBf16RowTemplate(const RowArgs& a);  // long to compile
 // Its part for a bf16 softmax with AVX512-BF16: rows from `first` on, up to one that wants the template,
 // which is returned.
 int64_t RunBf16SoftmaxRows(const RowArgs& a, int64_t first);
+int64_t LongestShortRow();  // values of f32 up to which rows stay in registers, on the active tier
 bool RunShortRowTemplate(const RowArgs& a);  // its part for rows of few vectors of f32; false: too long
 
 }  // namespace opsnn::vector

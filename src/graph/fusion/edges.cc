@@ -236,16 +236,62 @@ Edge ForAnyThreadCount(Edge e) {
   return e;
 }
 
-bool Judge(Graph& g, const PassContext& c, plan::ContractionEdge e) {
+// What a question asks is counted where it is asked again, too.
+Answer Answered(const PassContext& c, const plan::Decision& d, const Stopwatch& watch) {
+  const bool forced = c.fusion == FusionMode::kForce &&
+                      (d.verdict == plan::Verdict::kHybrid || d.verdict == plan::Verdict::kSplit);
+  const Answer answer = forced               ? Answer::kYes
+                        : !d.regions.empty() ? Answer::kOther
+                        : plan::Fuses(d)     ? Answer::kYes
+                                             : Answer::kNo;
+  ++c.judge.matches;
+  c.judge.effects += answer != Answer::kNo;
+  c.judge.us += watch.us();
+  return answer;
+}
+
+std::shared_ptr<const plan::Decision> Verdict(const PassContext& c, plan::ContractionEdge* e) {
+  *e = ForAnyThreadCount(std::move(*e));
+  e->training = c.training, e->precision_first = c.precision_first, e->concurrent = c.concurrent;
+  e->words = c.record;
+  return plan::CachedJudgeContraction(*e, *c.profile, GetKnobs());
+}
+
+std::shared_ptr<const plan::Decision> Verdict(const PassContext& c, plan::PairEdge* e) {
+  e->words = c.record;
+  if (c.fusion != FusionMode::kForce) return plan::CachedJudgePair(*e, *c.profile, GetKnobs());
+  Knobs knobs = GetKnobs();
+  knobs.fusion = FusionMode::kForce;
+  return plan::CachedJudgePair(*e, *c.profile, knobs);
+}
+
+std::shared_ptr<const plan::Decision> Verdict(const PassContext& c, plan::PointwiseEdge* e) {
+  *e = ForAnyThreadCount(std::move(*e));
+  e->words = c.record;
+  return plan::CachedJudgePointwise(*e, *c.profile, GetKnobs());
+}
+
+template <typename Edge>
+Answer AskFor(const PassContext& c, Edge e) {
+  const Stopwatch watch;
+  const auto d = Verdict(c, &e);
+  return Answered(c, *d, watch);
+}
+Answer AskJudge(const PassContext& c, plan::ContractionEdge e) { return AskFor(c, std::move(e)); }
+Answer AskJudge(const PassContext& c, plan::PairEdge e) { return AskFor(c, std::move(e)); }
+Answer AskJudge(const PassContext& c, plan::PointwiseEdge e) { return AskFor(c, std::move(e)); }
+
+template <typename Edge>
+bool JudgeFor(Graph& g, const PassContext& c, Edge e) {
   const Question question(g, c);
-  e = ForAnyThreadCount(std::move(e));
-  e.training = c.training, e.precision_first = c.precision_first, e.concurrent = c.concurrent;
-  e.words = c.record;
-  const auto d = plan::CachedJudgeContraction(e, *c.profile, GetKnobs());
+  const auto d = Verdict(c, &e);
   if (!c.record) return FinishSilently(g, c, *d);
   Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
+bool Judge(Graph& g, const PassContext& c, plan::ContractionEdge e) { return JudgeFor(g, c, std::move(e)); }
+bool Judge(Graph& g, const PassContext& c, plan::PairEdge e) { return JudgeFor(g, c, std::move(e)); }
+bool Judge(Graph& g, const PassContext& c, plan::PointwiseEdge e) { return JudgeFor(g, c, std::move(e)); }
 
 // Forced chains are judged as such: one that is split then has no block of rows that fits.
 bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
@@ -253,17 +299,6 @@ bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
   Knobs knobs = GetKnobs();
   if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
   g.decisions.push_back(plan::JudgeChained(ForAnyThreadCount(e), *c.profile, knobs));
-  return plan::Fuses(g.decisions.back());
-}
-
-bool Judge(Graph& g, const PassContext& c, plan::PairEdge e) {
-  const Question question(g, c);
-  e.words = c.record;
-  Knobs knobs = GetKnobs();
-  if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
-  const auto d = plan::CachedJudgePair(e, *c.profile, knobs);
-  if (!c.record) return FinishSilently(g, c, *d);
-  Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
 }
 
@@ -284,16 +319,6 @@ bool MayHoldRows(const Graph& g, NodeId product, NodeId row) {
   constexpr int64_t kStreamed = 8;
   return w.dims.rank() == 2 && w.dims[1] > kStreamed && x.dims.rank() >= 2 && x.dtype == DType::kF32 &&
          (axis == -1 || axis == rank - 1) && x.IsContiguous() && !p.attrs.Int("transA", 0);
-}
-
-bool Judge(Graph& g, const PassContext& c, plan::PointwiseEdge e) {
-  const Question question(g, c);
-  e = ForAnyThreadCount(std::move(e));
-  e.words = c.record;
-  const auto d = plan::CachedJudgePointwise(e, *c.profile, GetKnobs());
-  if (!c.record) return FinishSilently(g, c, *d);
-  Finish(g, c, *d, e.chain, e.where, e.shape);
-  return plan::Fuses(g.decisions.back());
 }
 
 bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e) {

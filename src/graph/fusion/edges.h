@@ -9,6 +9,7 @@
 #include "graph/fusion/chain_builder.h"
 #include "graph/pass_manager.h"
 #include "graph/passes/rewriter.h"
+#include "graph/plan_template.h"
 #include "plan/judge.h"
 #include "plan/pair.h"
 
@@ -21,6 +22,11 @@ std::optional<plan::ContractionEdge> AsContraction(const Graph& g, NodeId n, boo
 // "8x16x24x24": the shape of a node's first output, for people.
 std::string ShapeText(const Graph& g, NodeId n);
 std::string ShapeText(const Dims& dims);
+
+// The judge's answer alone, as the passes take it while a run is planned.
+Answer AskJudge(const PassContext& c, plan::ContractionEdge e);
+Answer AskJudge(const PassContext& c, plan::PairEdge e);
+Answer AskJudge(const PassContext& c, plan::PointwiseEdge e);
 
 // Asks the judge; under FusionMode::kForce the verdict becomes "fuse" and says so. Sets where and shape, and
 // appends the decision to the graph.

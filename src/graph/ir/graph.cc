@@ -95,9 +95,10 @@ Status Graph::Sort() {
     Compact(values, nodes);
     return OkStatus();
   }
-  std::vector<int> waiting(n, 0);               // inputs that some live node has yet to produce
-  std::vector<std::vector<NodeId>> readers(n);  // one entry per such input
-  std::vector<bool> produced(values.size(), false);
+  std::vector<int> waiting(n, 0);  // inputs that some live node has yet to produce
+  // By node, whoever waits for it, one entry per such input: those of node i from first[i] on.
+  std::vector<int> first(n + 1, 0);
+  std::vector<std::pair<NodeId, NodeId>> edges;
   int alive = 0;
   for (int i = 0; i < n; ++i) {
     if (nodes[i].dead) continue;
@@ -106,9 +107,14 @@ Status Graph::Sort() {
       const NodeId p = v == kNoValue ? -1 : values[v].producer;
       if (p < 0 || nodes[p].dead) continue;
       ++waiting[i];
-      readers[p].push_back(i);
+      ++first[p + 1];
+      edges.emplace_back(p, i);
     }
   }
+  for (int i = 0; i < n; ++i) first[i + 1] += first[i];
+  std::vector<NodeId> readers(edges.size());
+  std::vector<int> filled = first;
+  for (const auto& [p, reader] : edges) readers[filled[p]++] = reader;
   // Always the ready node of the lowest id: a graph that is in order keeps its order.
   std::vector<NodeId> ready, order;
   const auto later = [](NodeId a, NodeId b) { return a > b; };
@@ -120,7 +126,8 @@ Status Graph::Sort() {
     const NodeId id = ready.back();
     ready.pop_back();
     order.push_back(id);
-    for (NodeId r : readers[id]) {
+    for (int i = first[id]; i < first[id + 1]; ++i) {
+      const NodeId r = readers[i];
       if (--waiting[r] > 0) continue;
       ready.push_back(r);
       std::push_heap(ready.begin(), ready.end(), later);

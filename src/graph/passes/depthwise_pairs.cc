@@ -32,8 +32,7 @@ struct PairQuestion {
     plan::PairEdge e;
     const char* why = nullptr;
     if (!Describe(g, c, &e, &why)) return Answer::kNo;
-    Graph asked;
-    return Judge(asked, c, std::move(e)) ? Answer::kYes : Answer::kNo;
+    return AskJudge(c, std::move(e));
   }
 };
 

@@ -79,9 +79,7 @@ struct TailEdge {
     auto e = seed < 0 ? std::nullopt : AsContraction(g, seed, false);
     if (!e) return Answer::kOther;
     Describe(g, &*e);
-    Graph asked;
-    Judge(asked, c, *e);
-    return AnswerOf(asked);
+    return AskJudge(c, *std::move(e));
   }
 };
 

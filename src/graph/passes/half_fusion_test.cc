@@ -46,7 +46,7 @@ TEST(HalfFusion, ProductsTakeTheirChain) {
     for (const char* op : {"MatMul", "Gemm"})
       for (int64_t rows : {1, 5, 70}) {
         GraphMaker m;
-        const int64_t k = m.rng().Int(1, 90), n = m.rng().Int(1, 90);
+        const int64_t k = m.rng().Int(1, 90), n = m.rng().Int(2, 90);
         const ConstTensor w = m.RandomTensor({k, n}, -1, 1, t), b = m.RandomTensor({n}, -1, 1, t);
         ValueId y = m.Op(op, {m.In("x", {rows, k}, t), m.Const(w)});
         y = m.Op("Relu", {m.Op("Add", {y, m.Const(b)})});

@@ -128,12 +128,9 @@ class Chainer {
     }
     const bool fuses = Judge(g_, c_, std::move(e));
     if (c_.questions)
-      c_.questions->Keep(
-          [chain = std::move(chain)](const Graph& g, const PassContext& c) {
-            Graph asked;
-            return Judge(asked, c, chain.Describe(g)) ? Answer::kYes : Answer::kNo;
-          },
-          fuses ? Answer::kYes : Answer::kNo);
+      c_.questions->Keep([chain = std::move(chain)](
+                             const Graph& g, const PassContext& c) { return AskJudge(c, chain.Describe(g)); },
+                         fuses ? Answer::kYes : Answer::kNo);
     return fuses;
   }
 

@@ -61,6 +61,7 @@ Variant Choose(ConvPlan* p) {
 void MakePlainPhase(ConvPlan* p) {
   const ConvShape& s = p->shape;
   Phase phase{0, 0, 0, s.od, s.oh, s.ow, {}};
+  phase.taps.reserve(static_cast<size_t>(s.taps()));
   for (int kz = 0; kz < s.kd; ++kz) {
     for (int ky = 0; ky < s.kh; ++ky) {
       for (int kx = 0; kx < s.kw; ++kx) {
@@ -140,6 +141,7 @@ void MakeOcGroups(ConvPlan* p) {
   const ConvShape& s = p->shape;
   const int64_t cg = s.c / s.groups, og = s.oc / s.groups;
   if (p->variant != Variant::kGrouped) {
+    p->oc_groups.reserve(static_cast<size_t>(s.groups * CeilDiv(og, kC0)));
     for (int64_t g = 0; g < s.groups; ++g) {
       AppendGroups(p, g * og / kC0, CeilDiv(og, kC0), g, g * cg, (g + 1) * cg);
     }
@@ -175,6 +177,7 @@ bool MeetsPadding(const ConvPlan& p) {
 
 void LayOutWeights(ConvPlan* p) {
   for (OcGroup& g : p->oc_groups) {
+    g.weight_offset.reserve(p->phases.size());
     for (const Phase& phase : p->phases) {
       g.weight_offset.push_back(p->packed_floats);
       ForEachSegment(*p, g, phase,

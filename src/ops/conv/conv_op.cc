@@ -50,7 +50,7 @@ Status CheckChannels(const char* name, bool transposed, const Dims& x, const Dim
 // Kernel sizes from W, which attribute kernel_shape may only repeat.
 Result<Dims> KernelDims(const char* name, const Dims& w, const op::Attrs& attrs) {
   Dims kernel;
-  const std::vector<int64_t> given = attrs.Ints("kernel_shape");
+  const std::span<const int64_t> given = op::IntsOf(attrs, "kernel_shape");
   if (!given.empty() && static_cast<int>(given.size()) != w.rank() - 2) {
     return InvalidArgument(
         "%s: attribute kernel_shape has %zu values; allowed: %d, one per spatial dimension", name,
@@ -80,7 +80,7 @@ Status CheckOutputPadding(const char* name, const op::Window& w, int axis, int64
 }
 
 // output_padding or output_shape: one value per spatial dim, or absent.
-Status CheckCount(const char* name, const char* attr, const std::vector<int64_t>& v, int spatial) {
+Status CheckCount(const char* name, const char* attr, std::span<const int64_t> v, int spatial) {
   if (v.empty() || static_cast<int>(v.size()) == spatial) return OkStatus();
   return InvalidArgument("%s: attribute %s has %zu values; allowed: %d, one per spatial dimension", name,
                          attr, v.size(), spatial);
@@ -124,7 +124,8 @@ Result<ConvCall> ResolveConv(const char* name, bool transposed, const Dims& x, c
     return call;
   }
   OPSNN_ASSIGN_OR_RETURN(call.window, op::ReadWindow(name, attrs, kernel));
-  const std::vector<int64_t> extra = attrs.Ints("output_padding"), wanted = attrs.Ints("output_shape");
+  std::span<const int64_t> extra, wanted;  // attributes of ConvTranspose alone
+  if (transposed) extra = op::IntsOf(attrs, "output_padding"), wanted = op::IntsOf(attrs, "output_shape");
   OPSNN_RETURN_IF_ERROR(CheckCount(name, "output_padding", extra, spatial));
   OPSNN_RETURN_IF_ERROR(CheckCount(name, "output_shape", wanted, spatial));
   for (int i = 0; i < spatial; ++i) {

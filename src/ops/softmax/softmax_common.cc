@@ -5,6 +5,7 @@
 #include "kernels/reduce/column_softmax.h"
 #include "op/pointwise.h"
 #include "vector/canonical_programs.h"
+#include "vector/row_template.h"
 
 namespace opsnn::ops {
 namespace {
@@ -124,8 +125,11 @@ Result<KernelPtr> PlanSoftmax(const op::OpDef& def, bool log, const PlanContext&
   for (int i = axis + 1; i < x.rank(); ++i) innermost = innermost && x.dims[i] == 1;
   const OtherDims others = CollectOthers(x, y, axis);
   if (!innermost && x.size() > 0) return PlanColumns(x, y, axis, others, log);
+  const bool in_registers = x.dtype == DType::kF32 && y.dtype == DType::kF32 && x.strides[axis] == 1 &&
+                            y.strides[axis] == 1 && x.dims[axis] <= vector::LongestShortRow();
   return op::MakeProgramKernel(RowProgram(ComputeTypeOf(x.dtype), log), AxisLast(y, axis).dims,
-                               {{0, AxisLast(x, axis)}}, {{0, AxisLast(y, axis)}}, 1, "row program");
+                               {{0, AxisLast(x, axis)}}, {{0, AxisLast(y, axis)}}, 1,
+                               in_registers ? "row program, rows in registers" : "row program");
 }
 
 }  // namespace
