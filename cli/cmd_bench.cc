@@ -106,9 +106,21 @@ void PrintPhases(const opsnn::RunStats& fused, const opsnn::RunStats& unfused, d
   std::printf("  %d edges asked about, %d fused; %d nodes of the model, %d run (unfused %d)\n", t.edges,
               t.fused, fused.nodes_imported, fused.nodes_run, unfused.nodes_run);
   const double more = t.plan_us() - u.plan_us(), gain = (unfused_ms - fused_ms) * 1e3;
-  if (gain > 0)
+  if (gain > 0 && more > 0)
     std::printf("  planning to fuse takes %.1f us more, a run %.1f us less: paid after %.0f runs\n", more,
-                gain, std::max(1.0, std::ceil(more / gain)));
+                gain, std::ceil(more / gain));
+  if (gain > 0 && more <= 0)
+    std::printf("  planning to fuse took no longer, a run takes %.1f us less\n", gain);
+  if (gain <= 0) std::printf("  a run takes no less fused: planning to fuse is not paid for\n");
+}
+
+// Of the plan alone where nothing is compared.
+void PrintPhases(const opsnn::RunStats& one, double ms) {
+  const opsnn::PlanTimes& t = one.times;
+  std::printf(
+      "  before a run, us: import %.1f, load %.1f, shapes %.1f, passes %.1f, kernels %.1f, memory %.1f; "
+      "a run %.1f\n",
+      t.import_us, t.load_us, t.shapes_us, t.passes_us, t.kernels_us, t.memory_us, ms * 1e3);
 }
 
 struct BenchOptions {
@@ -122,6 +134,31 @@ struct BenchTimes {
   std::vector<double> fused_ms, unfused_ms;  // in turns
   opsnn::RunStats fused, unfused;            // of the first run behind the first call
 };
+
+// Is fusion off, by the option or else the setting? There is one form then.
+bool FusionOff(const Target& target) {
+  if (!target.fusion.empty()) return target.fusion == "off";
+  for (const auto& k : opsnn::ListOptions())
+    if (k.key == "fusion") return k.value == "off";
+  return false;
+}
+
+Result<BenchTimes> MeasureUnfused(opsnn::Model& unfused, const opsnn::Feeds& feeds, int runs) {
+  BenchTimes t;
+  std::vector<opsnn::Tensor> outputs;
+  auto first = TimeMs(unfused, feeds, &outputs);
+  if (!first.ok()) return first.status();
+  t.first_ms = *first;
+  if (auto profiled = unfused.RunProfiled(feeds, &t.unfused); !profiled.ok()) return profiled.status();
+  Progress progress("bench");
+  for (int i = 0; i < runs; ++i) {
+    auto ms = TimeMs(unfused, feeds, &outputs);
+    if (!ms.ok()) return ms.status();
+    t.unfused_ms.push_back(*ms);
+    progress.Update(i + 1, runs);
+  }
+  return t;
+}
 
 Result<BenchTimes> Measure(opsnn::Model& fused, opsnn::Model& unfused, const opsnn::Feeds& feeds, int runs) {
   BenchTimes t;
@@ -145,35 +182,46 @@ Result<BenchTimes> Measure(opsnn::Model& fused, opsnn::Model& unfused, const ops
 }
 
 Json ReportJson(const Target& target, const BenchOptions& o, const BenchTimes& t) {
+  const bool off = t.fused_ms.empty();
+  const opsnn::RunStats& run = off ? t.unfused : t.fused;
+  Json before = Json::array();
+  if (!off) before.push_back(TimesJson(t.fused.times));
+  before.push_back(TimesJson(t.unfused.times));
   return {{"model", target.Describe()},
           {"threads", opsnn::GetSystemInfo().threads},
           {"runs", o.runs},
           {"first_ms", t.first_ms},
-          {"fused_ms", Summary(t.fused_ms)},
+          {"fused_ms", off ? Json() : Summary(t.fused_ms)},
           {"unfused_ms", Summary(t.unfused_ms)},
-          {"peak_bytes", t.fused.peak_bytes},
-          {"bytes_moved", t.fused.bytes_moved},
-          {"weight_bytes", t.fused.weight_bytes},
-          {"nodes_imported", t.fused.nodes_imported},
-          {"nodes_run", t.fused.nodes_run},
-          {"before_us", {TimesJson(t.fused.times), TimesJson(t.unfused.times)}},
+          {"peak_bytes", run.peak_bytes},
+          {"bytes_moved", run.bytes_moved},
+          {"weight_bytes", run.weight_bytes},
+          {"nodes_imported", run.nodes_imported},
+          {"nodes_run", run.nodes_run},
+          {"before_us", before},
           {"notes", Notes()}};
 }
 
 void PrintReport(const Target& target, const BenchOptions& o, const BenchTimes& t) {
   const int threads = opsnn::GetSystemInfo().threads;
+  const bool off = t.fused_ms.empty();
   const double fused = Median(t.fused_ms), unfused = Median(t.unfused_ms);
-  std::printf("%s, %d thread%s, %d runs in turns\n", target.Describe().c_str(), threads,
-              threads == 1 ? "" : "s", o.runs);
-  std::printf(
-      "  first call %.3f ms\n  fused      median %.3f ms, min %.3f ms\n  unfused    median %.3f ms, min "
-      "%.3f ms\n  unfused / fused %.2f\n",
-      t.first_ms, fused, *std::min_element(t.fused_ms.begin(), t.fused_ms.end()), unfused,
-      *std::min_element(t.unfused_ms.begin(), t.unfused_ms.end()), unfused / fused);
+  const auto row = [](const char* name, const std::vector<double>& ms) {
+    std::printf("  %-10s median %.3f ms, min %.3f ms\n", name, Median(ms),
+                *std::min_element(ms.begin(), ms.end()));
+  };
+  std::printf("%s, %d thread%s, %d runs%s\n", target.Describe().c_str(), threads, threads == 1 ? "" : "s",
+              o.runs, off ? "; fusion is off" : " in turns");
+  std::printf("  first call %.3f ms\n", t.first_ms);
+  if (!off) row("fused", t.fused_ms);
+  row("unfused", t.unfused_ms);
+  if (!off) std::printf("  unfused / fused %.2f\n", unfused / fused);
+  const opsnn::RunStats& run = off ? t.unfused : t.fused;
   std::printf("  peak %.2f MiB, moved %.2f MiB, weights %.2f MiB, nodes %d -> %d\n",
-              t.fused.peak_bytes / 1048576.0, t.fused.bytes_moved / 1048576.0,
-              t.fused.weight_bytes / 1048576.0, t.fused.nodes_imported, t.fused.nodes_run);
-  if (o.phases) PrintPhases(t.fused, t.unfused, fused, unfused);
+              run.peak_bytes / 1048576.0, run.bytes_moved / 1048576.0, run.weight_bytes / 1048576.0,
+              run.nodes_imported, run.nodes_run);
+  if (o.phases && off) PrintPhases(t.unfused, unfused);
+  if (o.phases && !off) PrintPhases(t.fused, t.unfused, fused, unfused);
 }
 
 Status Bench(const Target& target, const BenchOptions& o) {
@@ -182,11 +230,15 @@ Status Bench(const Target& target, const BenchOptions& o) {
                   "bench: no model given; allowed: an ONNX file, an operator, judge, plan");
   auto fused = target.Load();
   if (!fused.ok()) return fused.status();
-  auto unfused = target.Load("off");
-  if (!unfused.ok()) return unfused.status();
   auto feeds = target.MakeFeeds(*fused);
   if (!feeds.ok()) return feeds.status();
-  auto times = Measure(*fused, *unfused, *feeds, o.runs);
+  const auto measure = [&]() -> Result<BenchTimes> {
+    if (FusionOff(target)) return MeasureUnfused(*fused, *feeds, o.runs);
+    auto unfused = target.Load("off");
+    if (!unfused.ok()) return unfused.status();
+    return Measure(*fused, *unfused, *feeds, o.runs);
+  };
+  auto times = measure();
   if (!times.ok()) return times.status();
   const auto top = static_cast<size_t>(o.top);
   if (o.json) {

@@ -57,7 +57,6 @@ Status BenchJudge(int runs, size_t worst_points, bool json, const opsnn::JudgePo
              {"fused_vs_parts_worst", report->fused_vs_parts_worst},
              {"split_wins", report->split_wins},
              {"fuse_wins", report->fuse_wins},
-             {"hybrid_chosen", report->hybrid_chosen},
              {"prediction_error", report->prediction_error},
              {"runs", runs},
              {"worst", worst}});

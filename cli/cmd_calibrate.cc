@@ -4,6 +4,26 @@
 #include "opsnn/planner.h"
 
 namespace cli {
+namespace {
+
+const char* Drift(const opsnn::Rate& r) {
+  if (r.used <= 0) return "not kept yet";
+  if (r.checked) return r.drifts ? "YES" : "no";
+  return r.drifts ? "yes, not checked" : "no, not checked";
+}
+
+// No term is off by this where nothing else ran.
+void DoubtTerms(const std::vector<opsnn::TermError>& terms, int runs) {
+  constexpr double kBeyondBelief = 10;
+  std::string doubtful;
+  for (const auto& t : terms)
+    if (t.worst > kBeyondBelief) doubtful += (doubtful.empty() ? "\"" : ", \"") + t.term + "\"";
+  if (doubtful.empty()) return;
+  Note("the machine was busy, or " + std::to_string(runs) + " runs are too few: points of " + doubtful +
+       " are off by more than ten, which is no error of the model; --runs asks for more");
+}
+
+}  // namespace
 
 void AddCalibrate(CLI::App& app, Run& run) {
   auto* cmd = app.add_subcommand(
@@ -26,7 +46,12 @@ void AddCalibrate(CLI::App& app, Run& run) {
       if (*json) {
         Json rates = Json::array();
         for (const auto& r : c.rates)
-          rates.push_back({{"name", r.name}, {"unit", r.unit}, {"used", r.used}, {"now", r.now}});
+          rates.push_back({{"name", r.name},
+                           {"unit", r.unit},
+                           {"used", r.used},
+                           {"now", r.now},
+                           {"checked", r.checked},
+                           {"drifts", r.drifts}});
         Json errors = Json::array();
         for (const auto& t : terms) {
           errors.push_back({{"term", t.term},
@@ -41,9 +66,10 @@ void AddCalibrate(CLI::App& app, Run& run) {
                    {"rates", rates},
                    {"terms", errors}});
       } else {
-        std::printf("%-26s %12s %12s\n", "", "in use", "now");
+        std::printf("%-26s %12s %12s %-8s %s\n", "", "in use", "now", "", "off by more than a quarter?");
         for (const auto& r : c.rates) {
-          std::printf("%-26s %12.2f %12.2f %s\n", r.name.c_str(), r.used, r.now, r.unit.c_str());
+          std::printf("%-26s %12.2f %12.2f %-8s %s\n", r.name.c_str(), r.used, r.now, r.unit.c_str(),
+                      Drift(r));
         }
         if (!terms.empty())
           std::printf("%-34s %6s %9s %9s %9s\n", "term of the cost model", "points", "pred/meas", "off by",
@@ -52,6 +78,7 @@ void AddCalibrate(CLI::App& app, Run& run) {
           std::printf("%-34s %6d %9.2f %9.2f %9.2f\n", t.term.c_str(), t.points, t.bias, t.factor, t.worst);
         if (!*check && !c.file.empty()) std::printf("kept in %s\n", c.file.c_str());
       }
+      DoubtTerms(terms, *runs);
       if (*check && c.stale)
         return Status(opsnn::Code::kRuntime,
                       "the rates in use are missing or off by more than a quarter; opsnn calibrate measures "

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <optional>
 
 #include "cli/cli.h"
 
@@ -134,35 +135,48 @@ Status CheckExpected(const std::vector<Decision>& decisions, const std::vector<s
   return wrong.empty() ? opsnn::OkStatus() : Status(Code::kRuntime, "--expect: " + wrong);
 }
 
-Status PrintConvolutions(const std::vector<opsnn::ConvolutionChoice>& list, bool json) {
+Json ConvolutionsJson(const std::vector<opsnn::ConvolutionChoice>& list) {
   Json all = Json::array();
   for (const auto& c : list) {
     Json candidates = Json::array();
-    if (!json) std::printf("%s\n  %s\n", c.node.c_str(), c.shape.c_str());
-    for (const auto& k : c.candidates) {
+    for (const auto& k : c.candidates)
       candidates.push_back({{"name", k.name},
                             {"refused", k.refused},
                             {"multiply_adds", k.multiply_adds},
                             {"buffer_bytes", k.buffer_bytes}});
-      if (!json)
-        std::printf("    %-36s %s\n", k.name.c_str(), k.refused.empty() ? "RUNS" : k.refused.c_str());
-    }
-    if (!json && !c.padding.empty()) std::printf("    %s\n", c.padding.c_str());
     all.push_back({{"node", c.node}, {"shape", c.shape}, {"candidates", candidates}, {"padding", c.padding}});
   }
-  if (json) PrintJson(all);
-  if (!json && list.empty()) std::printf("no convolutions\n");
-  return opsnn::OkStatus();
+  return all;
+}
+
+void PrintConvolutions(const std::vector<opsnn::ConvolutionChoice>& list) {
+  for (const auto& c : list) {
+    std::printf("%s\n  %s\n", c.node.c_str(), c.shape.c_str());
+    for (const auto& k : c.candidates)
+      std::printf("    %-36s %s\n", k.name.c_str(), k.refused.empty() ? "RUNS" : k.refused.c_str());
+    if (!c.padding.empty()) std::printf("    %s\n", c.padding.c_str());
+  }
+  if (list.empty()) std::printf("no convolutions\n");
 }
 
 struct UnitSum {
   int kernels = 0;
-  double operations = 0, moved = 0;
+  double operations = 0, moved = 0, hbm = 0, l2 = 0, l1 = 0;
 };
 
 double Moved(const opsnn::NodeTraffic& t) { return t.hbm_bytes + t.l2_bytes + t.l1_bytes; }
 
-Json TrafficJson(const std::vector<opsnn::NodeTraffic>& list, const std::map<std::string, UnitSum>& units) {
+std::map<std::string, UnitSum> SumsByUnit(const std::vector<opsnn::NodeTraffic>& list) {
+  std::map<std::string, UnitSum> units;
+  for (const auto& t : list) {
+    UnitSum& s = units[t.unit];
+    ++s.kernels, s.operations += std::max(0.0, t.operations), s.moved += Moved(t);
+    s.hbm += t.hbm_bytes, s.l2 += t.l2_bytes, s.l1 += t.l1_bytes;
+  }
+  return units;
+}
+
+Json TrafficJson(const std::vector<opsnn::NodeTraffic>& list) {
   Json nodes = Json::array(), sums = Json::object();
   for (const auto& t : list) {
     Json n = {{"node", t.node},
@@ -179,19 +193,14 @@ Json TrafficJson(const std::vector<opsnn::NodeTraffic>& list, const std::map<std
     if (t.tile_m > 0) n["tile"] = {t.tile_m, t.tile_n, t.tile_k};
     nodes.push_back(std::move(n));
   }
-  for (const auto& [unit, s] : units)
-    sums[unit] = {{"kernels", s.kernels}, {"operations", s.operations}, {"bytes", s.moved}};
+  for (const auto& [unit, s] : SumsByUnit(list))
+    sums[unit] = {{"kernels", s.kernels}, {"operations", s.operations}, {"bytes", s.moved},
+                  {"hbm_bytes", s.hbm},   {"l2_bytes", s.l2},           {"l1_bytes", s.l1}};
   return {{"nodes", nodes}, {"units", sums}};
 }
 
 // Counters of every kernel: operands and results by level, what passes UB and the accumulators, B/op.
-void PrintTraffic(const std::vector<opsnn::NodeTraffic>& list, bool json) {
-  std::map<std::string, UnitSum> units;
-  for (const auto& t : list) {
-    UnitSum& s = units[t.unit];
-    ++s.kernels, s.operations += std::max(0.0, t.operations), s.moved += Moved(t);
-  }
-  if (json) return PrintJson(TrafficJson(list, units));
+void PrintTraffic(const std::vector<opsnn::NodeTraffic>& list) {
   constexpr double kMiB = 1048576;
   std::printf("%-8s %10s %9s %9s %9s %9s %9s %9s %8s  %s\n", "unit", "Mop", "HBM MiB", "L2", "L1", "UB",
               "L0C", "to cube", "B/op", "kernel");
@@ -210,9 +219,9 @@ void PrintTraffic(const std::vector<opsnn::NodeTraffic>& list, bool json) {
                   static_cast<long long>(t.tile_k));
     std::printf("\n");
   }
-  for (const auto& [unit, s] : units)
-    std::printf("%s: %d kernels, %.3f Mop, %.3f MiB\n", unit.c_str(), s.kernels, s.operations / 1e6,
-                s.moved / kMiB);
+  for (const auto& [unit, s] : SumsByUnit(list))
+    std::printf("%s: %d kernels, %.3f Mop, %.3f MiB (HBM %.3f, L2 %.3f, L1 %.3f)\n", unit.c_str(), s.kernels,
+                s.operations / 1e6, s.moved / kMiB, s.hbm / kMiB, s.l2 / kMiB, s.l1 / kMiB);
 }
 
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
@@ -286,18 +295,6 @@ Status PrintExpected(Json what, const char* name, const Status& expected) {
   return expected;
 }
 
-Status PrintMemoryPlan(opsnn::Model& model, const opsnn::Shapes& shapes, const opsnn::Feeds& values,
-                       bool json) {
-  auto stats = model.Plan(shapes, values);
-  if (!stats.ok()) return stats.status();
-  if (json) {
-    PrintJson(MemoryJson(*stats));
-  } else {
-    PrintMemory(*stats);
-  }
-  return opsnn::OkStatus();
-}
-
 // Those where fusing gains most, most first, where `top` is not 0.
 Status PrintEdges(const std::vector<Decision>& decisions, const Status& expected, int top, bool json) {
   std::vector<const Decision*> shown;
@@ -324,36 +321,103 @@ Status PrintEdges(const std::vector<Decision>& decisions, const Status& expected
   return expected;
 }
 
+// Options that only another form of the command looks at.
+Status CheckOptions(const ExplainOptions& o) {
+  const auto contradicts = [](const char* one, const char* two, const char* allowed) {
+    return Status(opsnn::Code::kInvalid, std::string(one) + ": got it with " + two + "; allowed: " + allowed);
+  };
+  const char* instead = o.memory         ? "--memory"
+                        : o.traffic      ? "--traffic"
+                        : o.convolutions ? "--convolutions"
+                                         : nullptr;
+  if (instead && !o.other.empty())
+    return contradicts("--diff", instead, "one of them, as --diff shows edges");
+  if (instead && o.top > 0) return contradicts("--top", instead, "one of them, as --top shows edges");
+  if (o.top > 0 && !o.other.empty()) return contradicts("--top", "--diff", "one of them");
+  if (o.graph && o.json) return contradicts("--graph", "--json", "one of them, as the graph is text");
+  return opsnn::OkStatus();
+}
+
+// What is shown instead of edges: memory plan, traffic, convolutions, each that was asked for.
+struct Instead {
+  std::optional<opsnn::RunStats> memory;
+  std::optional<std::vector<opsnn::NodeTraffic>> traffic;
+  std::optional<std::vector<opsnn::ConvolutionChoice>> convolutions;
+
+  static Result<Instead> Ask(opsnn::Model& model, const ExplainOptions& o, const opsnn::Shapes& shapes,
+                             const opsnn::Feeds& values) {
+    Instead i;
+    if (o.memory) {
+      auto stats = model.Plan(shapes, values);
+      if (!stats.ok()) return stats.status();
+      i.memory = std::move(*stats);
+    }
+    if (o.traffic) {
+      auto list = model.Traffic(shapes, o.profile, values);
+      if (!list.ok()) return list.status();
+      i.traffic = std::move(*list);
+    }
+    if (o.convolutions) {
+      auto list = model.Convolutions(shapes, values);
+      if (!list.ok()) return list.status();
+      i.convolutions = std::move(*list);
+    }
+    return i;
+  }
+
+  void Print() const {
+    if (memory) PrintMemory(*memory);
+    if (traffic) PrintTraffic(*traffic);
+    if (convolutions) PrintConvolutions(*convolutions);
+  }
+
+  // Of one alone what it is; of several an object that names them.
+  std::pair<std::string, Json> AsJson() const {
+    Json all = Json::object();
+    if (memory) all["memory"] = MemoryJson(*memory);
+    if (traffic) all["traffic"] = TrafficJson(*traffic);
+    if (convolutions) all["convolutions"] = ConvolutionsJson(*convolutions);
+    if (all.size() > 1) return {"shown", std::move(all)};
+    return {all.begin().key(), all.begin().value()};
+  }
+};
+
 Status Explain(const Target& target, const ExplainOptions& o) {
+  if (Status s = CheckOptions(o); !s.ok()) return s;
   auto model = target.Load(nullptr, true);
   if (!model.ok()) return model.status();
   opsnn::Shapes shapes;
   opsnn::Feeds values;  // shapes may be computed from them
   if (Status s = target.PlanInputs(*model, &shapes, &values); !s.ok()) return s;
-  if (o.convolutions) {
-    auto list = model->Convolutions(shapes, values);
-    return list.ok() ? PrintConvolutions(*list, o.json) : list.status();
+  const bool edges = !o.memory && !o.traffic && !o.convolutions;
+  std::vector<Decision> decisions;
+  Status expected;
+  if (edges || !o.expect.empty()) {
+    auto decided = model->Explain(shapes, o.profile, values);
+    if (!decided.ok()) return decided.status();
+    decisions = std::move(*decided);
+    expected = CheckExpected(decisions, o.expect);
+    if (expected.code() == opsnn::Code::kInvalid) return expected;  // no verdict
   }
-  if (o.traffic) {
-    auto list = model->Traffic(shapes, o.profile, values);
-    if (list.ok()) PrintTraffic(*list, o.json);
-    return list.status();
-  }
-  if (o.memory) return PrintMemoryPlan(*model, shapes, values, o.json);
-  auto decisions = model->Explain(shapes, o.profile, values);
-  if (!decisions.ok()) return decisions.status();
-  const Status expected = CheckExpected(*decisions, o.expect);
-  if (expected.code() == opsnn::Code::kInvalid) return expected;  // no verdict
-  if (!o.other.empty()) {
+  Status status = expected;
+  if (!edges) {
+    auto instead = Instead::Ask(*model, o, shapes, values);
+    if (!instead.ok()) return instead.status();
+    if (o.json) {
+      auto [name, json] = instead->AsJson();
+      return PrintExpected(std::move(json), name.c_str(), expected);
+    }
+    instead->Print();
+  } else if (!o.other.empty()) {
     auto others = model->Explain(shapes, o.other, values);
     if (!others.ok()) return others.status();
-    const Difference difference{*decisions, *others};
+    const Difference difference{decisions, *others};
     if (o.json) return PrintExpected(DifferenceJson(difference), "difference", expected);
     Print(difference);
-    return expected;
+  } else {
+    status = PrintEdges(decisions, expected, o.top, o.json);
   }
-  const Status status = PrintEdges(*decisions, expected, o.top, o.json);
-  if (o.graph && !o.json) std::printf("%s", model->Dump(shapes, values).c_str());
+  if (o.graph) std::printf("%s", model->Dump(shapes, values).c_str());
   return status;
 }
 
@@ -385,7 +449,7 @@ void AddExplain(CLI::App& app, Run& run) {
   AddFlag(*cmd, "--convolutions", o->convolutions,
           "Instead of edges: the algorithm of every convolution on this host, and why not the others");
   AddFlag(*cmd, "--memory", o->memory,
-          "Print the memory plan instead: peak, what was tried, what lives at every node");
+          "Instead of edges: the memory plan, peak, what was tried, what lives at every node");
   AddFlag(*cmd, "--traffic", o->traffic,
           "Instead of edges: what every kernel on this host moves by memory level and unit of the profile");
   AddFlag(*cmd, "--json", o->json, "Print JSON");

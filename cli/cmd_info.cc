@@ -4,13 +4,22 @@
 #include "opsnn/system.h"
 
 namespace cli {
+namespace {
+
+std::string Copy(const opsnn::SystemInfo& info) {
+  char text[48];
+  std::snprintf(text, sizeof text, ", copied %.1f GB/s", info.copy_gbps);
+  return info.copy_gbps > 0 ? text : "";
+}
+
+}  // namespace
 
 void AddInfo(CLI::App& app, Run& run) {
   auto* cmd =
       app.add_subcommand("info", "Version, instruction set, threads, caches, device profile and knobs");
   auto json = std::make_shared<bool>(false), measure = std::make_shared<bool>(false);
   AddFlag(*cmd, "--json", *json, "Print JSON");
-  AddFlag(*cmd, "--measure", *measure, "Also measure FMA and copy rates (once per machine)");
+  AddFlag(*cmd, "--measure", *measure, "Also measure FMA and memory rates (once per machine)");
   cmd->callback([&run, json, measure] {
     run = [json, measure]() -> Status {
       const opsnn::SystemInfo info = opsnn::GetSystemInfo(*measure);
@@ -27,7 +36,8 @@ void AddInfo(CLI::App& app, Run& run) {
                    {"caches", caches},
                    {"profile", info.profile},
                    {"fma_gflops", info.fma_gflops},
-                   {"copy_gbps", info.copy_gbps},
+                   {"read_gbps", info.read_gbps},
+                   {"copy_gbps", info.copy_gbps > 0 ? Json(info.copy_gbps) : Json()},
                    {"config_file", info.config_file.empty() ? Json() : Json(info.config_file)},
                    {"knobs", knobs}});
         return opsnn::OkStatus();
@@ -38,8 +48,8 @@ void AddInfo(CLI::App& app, Run& run) {
       for (const auto& c : info.caches)
         std::printf("  %-8s %lld KiB\n", c.name.c_str(), static_cast<long long>(c.bytes >> 10));
       if (info.fma_gflops > 0)
-        std::printf("  measured %.0f GFLOP/s f32, copy %.1f GB/s, one core\n", info.fma_gflops,
-                    info.copy_gbps);
+        std::printf("  measured %.0f GFLOP/s f32, memory read %.1f GB/s%s, one core\n", info.fma_gflops,
+                    info.read_gbps, Copy(info).c_str());
       std::printf("  config   %s\n", info.config_file.empty()
                                          ? "none (neither ./opsnn.toml nor ~/.config/opsnn.toml)"
                                          : info.config_file.c_str());

@@ -84,7 +84,9 @@ Status Ask(Options& o, bool json) {
     q.tile_m = (*sides)[0], q.tile_n = (*sides)[1], q.tile_k = (*sides)[2];
   }
   const auto type = opsnn::DTypeFromName(o.dtype);
-  if (!type) return Status(opsnn::Code::kInvalid, "--dtype: unknown element type \"" + o.dtype + "\"");
+  if (!type)
+    return Status(opsnn::Code::kInvalid,
+                  "--dtype: got \"" + o.dtype + "\"; allowed: f32, f64, f16, bf16, s8, u8, s32");
   q.dtype = *type;
   q.m = o.m, q.n = o.n, q.k = o.k;
   std::erase(q.order, ',');

@@ -16,8 +16,11 @@ TOOL = None
 
 
 def run(*args, env=None, ok=True):
-    """Runs the tool; returns its standard output. With ok=False the one error line is returned instead."""
+    """Runs the tool; returns its standard output (ok=None: whatever the status). With ok=False the one error line is
+    returned instead."""
     p = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})})
+    if ok is None:
+        return p.stdout
     if ok:
         assert p.returncode == 0, f"{args}: exit {p.returncode}: {p.stderr}"
         return p.stdout
@@ -164,6 +167,45 @@ class Cli(unittest.TestCase):
         self.assertEqual((failed["ok"], failed["difference"]["edges"]), (False, 1))
         self.assertEqual(run_json(*large, "--expect", "maybe", "--json")["status"], 161002)
 
+    def test_explain_expects_whatever_is_shown(self):
+        args = ("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--epilogue", "relu", "--profile", "910B1")
+        for shown in ("--memory", "--traffic", "--convolutions", "--graph"):
+            run(*args, shown, "--expect", "fuse")
+            self.assertIn("expected split, decided fuse", run(*args, shown, "--expect", "split", ok=False))
+        failed = run_json(*args, "--traffic", "--expect", "split", "--json")
+        self.assertFalse(failed["ok"])
+        self.assertIn("nodes", failed["traffic"])
+        text = run(*args, "--memory", "--traffic", "--convolutions")
+        for word in ("arena", "B/op", "no convolutions"):
+            self.assertIn(word, text)
+        self.assertEqual(set(json.loads(run(*args, "--memory", "--traffic", "--json"))), {"memory", "traffic"})
+        for two in (("--diff", "950PR", "--memory"), ("--top", "1", "--traffic"), ("--top", "1", "--diff", "950PR"),
+                    ("--graph", "--json")):
+            self.assertIn("allowed: one of them", run(*args, *two, ok=False))
+
+    def test_explain_with_fusion_off(self):
+        base = ("explain", "matmul", "--m", "256", "--n", "256", "--k", "256", "--epilogue", "bias,relu")
+        edge = json.loads(run(*base, "--fusion", "off", "--expect", "split", "--json"))
+        self.assertEqual([e["chain"] for e in edge], ["matmul+add+relu", "add+relu"])
+        self.assertEqual({(e["verdict"], e["reason"]) for e in edge}, {("split", "fusion is switched off")})
+        self.assertEqual(json.loads(run(*base, "--json", env={"OPSNN_FUSION": "off"})), edge)
+        for op in (("softmax", "--x", "64,128"), ("relu", "--x", "4096")):
+            run("explain", *op, "--fusion", "off", "--epilogue", "exp,sigmoid", "--expect", "exp=split" if op[0] == "relu" else "sigmoid=split")
+        # The option beats the setting, and no word says otherwise.
+        for mode in ("auto", "force"):
+            with_off = run(*base, "--fusion", mode, env={"OPSNN_FUSION": "off"})
+            self.assertNotIn("switched off", with_off)
+            self.assertEqual(with_off, run(*base, "--fusion", mode))
+
+    def test_explain_shows_edges_that_no_pass_looks_at(self):
+        for op, x, stage, more in (("layernorm", "4096,1024", "gelu", ()), ("softmax", "64,128", "bias", ()),
+                                   ("avgpool", "1,8,16,16", "relu", ("--kernel", "2"))):
+            edges = json.loads(run("explain", op, "--x", x, "--epilogue", stage, *more, "--json"))
+            self.assertEqual([e["verdict"] for e in edges], ["refuse"], op)
+            self.assertIn("takes no chain", edges[0]["reason"])
+        few = run("explain", "matmul", "--m", "4", "--n", "2", "--k", "8", "--epilogue", "softmax")
+        self.assertIn("at most 8 columns", few)
+
     def test_explain_of_half_types(self):
         halves = ("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--dtype", "f16", "--profile", "910B1")
         run(*halves, "--epilogue", "relu", "--expect", "fuse")
@@ -228,6 +270,11 @@ class Cli(unittest.TestCase):
         self.assertEqual([v["name"] for v in rows[0]["variants"]], ["row program", "column softmax"])
         self.assertTrue(all(o["variants"] for o in json.loads(run("ops", "--json")) if not o["api"]))
 
+    def test_ops_does_not_pass_an_operators_text_for_a_functions(self):
+        text = run("ops", "aclnnFlashAttentionScore")
+        self.assertIn("built on the operator", text)
+        self.assertLess(len(text.splitlines()), 8)
+
     def test_tile(self):
         args = ("tile", "--tile", "128,256,64", "--profile", "host:l1_bytes=512K")
         t = json.loads(run(*args, "--json"))
@@ -241,6 +288,10 @@ class Cli(unittest.TestCase):
         self.assertEqual((tries[-1]["tile_m"], tries[-1]["tile_n"], tries[-1]["tile_k"], tries[-1]["bytes"]),
                          (64, 256, 32, 168 << 10))
         self.assertIn("tile_k / 2", run(*args))
+        doubles = json.loads(run(*args, "--dtype", "f64", "--json"))["blocks"]
+        self.assertEqual([b["bytes"] >> 10 for b in doubles], [64, 128, 256, 256])
+        for bad in ("bool", "s64", "f33"):
+            self.assertIn("allowed: f32, f64", run(*args, "--dtype", bad, ok=False))
         self.assertIn("allowed: M,N,K", run("tile", "--tile", "1,2", ok=False))
         last = run("tile", "--tile", "128,256,64", "--profile", "host:l1_bytes=200K", "--order", "k,m,n", "--json")
         self.assertEqual(json.loads(last)["retries"], tries)
@@ -304,6 +355,27 @@ class Cli(unittest.TestCase):
         for bad in ("image", "image:0=", "image:9", "frob:0", "image:0=8,4", "image:0=0"):
             self.assertIn("allowed", run("run", self.model, "--shape", "image=1,3,20,20", "--buckets", bad, ok=False))
 
+    def test_bench_with_fusion_off_has_one_form(self):
+        args = ("bench", "matmul", "--m", "16", "--n", "16", "--k", "16", "--epilogue", "relu", "--runs", "1", "--phases")
+        for more, env in ((("--fusion", "off"), {}), ((), {"OPSNN_FUSION": "off"})):
+            text = run(*args, *more, env=env)
+            self.assertEqual(re.findall(r"^  (fused|unfused) +median", text, flags=re.M), ["unfused"])
+            b = json.loads(run(*args, *more, "--json", env=env))
+            self.assertIsNone(b["fused_ms"])
+            self.assertEqual(len(b["before_us"]), 1)
+        self.assertNotIn("takes -", run(*args))
+
+    def test_compare_kinds(self):
+        nan = float("nan")
+        npy(self.dir / "nan.npy", [nan, nan], (2,))
+        figures = json.loads(run("compare", f"{self.dir}/nan.npy", f"{self.dir}/nan.npy", "--json"))["tensors"][0]
+        self.assertIsNone(figures["cosine"])
+        self.assertIn("2 of 2 elements are the same NaN or Inf", figures["note"])
+        npy(self.dir / "f.npy", [1, 2], (2,))
+        data = (self.dir / "f.npy").read_bytes()
+        (self.dir / "i.npy").write_bytes(data[:-8].replace(b"<f4", b"<i4") + struct.pack("<2i", 1, 2))
+        self.assertIn("f32 against s32", run("compare", f"{self.dir}/f.npy", f"{self.dir}/i.npy", ok=False))
+
     def test_bench_phases(self):
         text = run("bench", self.model, "--shape", "image=1,3,32,32", "--runs", "1", "--phases")
         for layer in ("import", "passes", "judge", "kernels", "memory", "a run"):
@@ -319,6 +391,12 @@ class Cli(unittest.TestCase):
             c = json.loads(run("calibrate", "--runs", "1", "--json", env=env))
             self.assertGreater(len(c["terms"]), 3)
             self.assertTrue(c["kept"])
+            self.assertEqual({r["checked"] for r in c["rates"]}, {True, False})
+            self.assertIn("not checked", run("calibrate", "--check", "--runs", "0", env=env, ok=None))
+            measured = json.loads(run("info", "--measure", "--json", env=env))
+            kept = {r["name"]: r["now"] for r in c["rates"]}
+            self.assertAlmostEqual(measured["copy_gbps"], kept["memory copy"], places=2)
+            self.assertAlmostEqual(measured["read_gbps"] / kept["memory read"], 1, places=1)
             file = pathlib.Path(c["file"])
             self.assertTrue(file.is_relative_to(cache))
             file.write_text("".join("fma_gflops = 1.0\n" if line.startswith("fma_gflops") else line + "\n"

@@ -107,6 +107,9 @@ struct Rate {
   std::string name, unit;
   double used = 0;  // 0: there is no file yet
   double now = 0;
+  // Does it enter `stale`? What neighbours share or what scatters by itself does not.
+  bool checked = false;
+  bool drifts = false;  // off by more than a quarter
 };
 struct Calibration {
   std::string file;  // that remembers them; "" where there is no cache folder

@@ -21,9 +21,10 @@ struct SystemInfo {
   std::string cpu;
   int threads = 1;
   std::vector<CacheLevel> caches;
-  std::string profile;                   // device profile that explain answers for
-  std::string config_file;               // that the knobs were read from; "" where there is none
-  double fma_gflops = 0, copy_gbps = 0;  // measured once per machine, one core; 0 until measured
+  std::string profile;      // device profile that explain answers for
+  std::string config_file;  // that the knobs were read from; "" where there is none
+  // Measured once per machine, one core; 0 until measured. Memory: read, and copied (read and written).
+  double fma_gflops = 0, read_gbps = 0, copy_gbps = 0;
 };
 // measure: also run (or read from its cache) the short calibration.
 OPSNN_API SystemInfo GetSystemInfo(bool measure = false);

@@ -181,8 +181,9 @@ Calibration Calibrate(bool keep) {
   const device::HostRates now = keep ? device::Recalibrate() : device::MeasureNow();
   c.stale = !had;
   const auto add = [&](const char* name, const char* unit, double before, double after, bool counts) {
-    c.rates.push_back({name, unit, had ? before : 0, after});
-    if (had && counts && std::max(before, after) > kStale * std::min(before, after)) c.stale = true;
+    const bool drifts = had && std::max(before, after) > kStale * std::min(before, after);
+    c.rates.push_back({name, unit, had ? before : 0, after, counts, drifts});
+    c.stale |= counts && drifts;
   };
   add("clock", "GHz", used.clock_ghz, now.clock_ghz, true);
   add("fma", "GFLOP/s", used.fma_gflops, now.fma_gflops, true);

@@ -33,6 +33,11 @@ Status CheckQuestion(const TileQuestion& q) {
                              static_cast<long long>(s.most));
     }
   }
+  // Those that products are made of.
+  constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16,
+                              DType::kS8,  DType::kU8,  DType::kS32};
+  if (std::find(std::begin(kTypes), std::end(kTypes), q.dtype) == std::end(kTypes))
+    return InvalidArgument("tile: dtype is %s; allowed: f32, f64, f16, bf16, s8, u8, s32", Name(q.dtype));
   const size_t first = q.order.find_first_not_of("kmn");
   if (q.order.size() > 3 || first != std::string::npos ||
       std::set<char>(q.order.begin(), q.order.end()).size() != q.order.size())
@@ -77,8 +82,9 @@ Result<TileReport> AskTile(const TileQuestion& q, const std::string& profile) {
       q.m > 0 ? q.m : q.tile_m, q.n > 0 ? q.n : q.tile_n, q.k > 0 ? q.k : q.tile_k, 1, q.dtype, 0, false};
   const double a = static_cast<double>(shape.m) * static_cast<double>(shape.k) * static_cast<double>(size);
   shape.a_bytes = static_cast<int64_t>(std::min(a, 9e18));
-  // Sums are kept in four bytes, and so is the chain's copy of them.
-  const plan::TileBlocks blocks{size, size, 4, 4, q.double_buffer ? 2 : 1, q.epilogue_blocks};
+  // The chain's copy of the sums is as wide as they are.
+  const size_t sum = plan::SumBytes(q.dtype);
+  const plan::TileBlocks blocks{size, size, sum, sum, q.double_buffer ? 2 : 1, q.epilogue_blocks};
   const Asker ask{p, knobs, shape, blocks, !q.pools, plan::ActiveCores(p, 0)};
   const plan::Tile given{q.tile_m, q.tile_n, q.tile_k};
   plan::Tile tile = given;

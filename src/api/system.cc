@@ -7,6 +7,7 @@
 #include "base/config_file.h"
 #include "base/knobs.h"
 #include "base/parallel.h"
+#include "device/host.h"
 #include "device/profile.h"
 #include "graph/pass_manager.h"
 #include "isa/tier.h"
@@ -32,7 +33,9 @@ SystemInfo GetSystemInfo(bool measure) {
   info.config_file = ConfigFile();
   if (!host.assumed(device::Field::k_mac_f32)) {
     info.fma_gflops = 2 * host.mac_f32() * host.clock_mhz() * 1e-3;
-    info.copy_gbps = host.hbm_rate() * host.clock_mhz() * 1e-3;
+    info.read_gbps = host.hbm_rate() * host.clock_mhz() * 1e-3;
+    device::HostRates kept;  // the planner has no use for the copy rate: it is in the file alone
+    if (device::ReadRates(device::RateCachePath(), &kept)) info.copy_gbps = kept.dram_copy_gbps;
   }
   return info;
 }

@@ -388,7 +388,7 @@ Result<std::vector<plan::Decision>> Session::Decide(const Shapes& shapes,
   std::vector<PassStat> stats;
   std::shared_ptr<const Stage> stage;
   OPSNN_ASSIGN_OR_RETURN(Graph g, Optimise(key, profile, true, &stats, NeedsValues(key) ? nullptr : &stage));
-  RecordMoves(imported_, profile, g);
+  RecordMoves(imported_, profile, options_.fusion, g);
   return std::move(g.decisions);
 }
 

@@ -204,7 +204,9 @@ void AddFusedTermsNpu(const Contraction& c, const Tile& tile, double handover_cy
       std::max(moves, VectorMicroseconds(c.instructions, c.elements, c.e.out_dtype, c.p, c.cores));
   const bool overlaps = cube / blocks >= handover;
   t.Add("cube", cube);
-  t.Add("chain", overlaps ? std::max(0.0, vector - cube) : vector);
+  t.Add("chain", std::max(0.0, vector - cube));
+  // What would hide behind the cube if the blocks were larger.
+  t.Add("lost parallelism", overlaps ? 0 : std::min(vector, cube));
   // The last block's chain has nothing left to hide behind.
   t.Add("last block", overlaps ? vector / blocks : 0);
   t.Add("hand-over", handover * blocks);
@@ -252,8 +254,8 @@ Contraction Describe(const ContractionEdge& e, const DeviceProfile& p) {
 TileBlocks BlocksOf(const Contraction& c) {
   TileBlocks b;
   b.a_size = b.b_size = SizeOf(c.e.dtype);
-  b.c_size = 4;  // f32 or s32 accumulators
-  b.epilogue_size = c.p.is_host() ? 4 : SizeOf(c.e.out_dtype);
+  b.c_size = SumBytes(c.e.dtype);
+  b.epilogue_size = c.p.is_host() ? b.c_size : SizeOf(c.e.out_dtype);
   // An NPU loads the next A and B into buffers of their own; the host prefetches.
   b.nbuf = c.p.is_host() ? 1 : 2;
   // The chain works in place on C's block (host) or on its copy in UB (NPU); further live values need blocks

@@ -63,9 +63,11 @@ std::string NoTileFits(const TileChoice& fused, const TileBlocks& blocks, const 
                    ComputeBudget(fused.tile, blocks, p, knobs.l1_reserve, false).overflow.c_str());
 }
 
-std::string ContextOf(const Contraction& c, const Tile& fused, const Tile& split) {
-  std::string text = StrFormat("the intermediate of %s would live in %s; tile %s",
-                               SizeText(c.result_bytes).c_str(), Name(c.level), TileText(fused).c_str());
+std::string ContextOf(const Contraction& c, const Tile& fused, const Tile& split, double cube_us) {
+  const bool hidden = WriteMicroseconds(c.result_bytes, c.level, c.p, c.cores) <= cube_us;
+  std::string text =
+      StrFormat("the intermediate of %s would live in %s%s; tile %s", SizeText(c.result_bytes).c_str(),
+                Name(c.level), hidden ? ", written while the cube works" : "", TileText(fused).c_str());
   if (!(fused == split)) text += " instead of " + TileText(split) + " without the chain";
   return text;
 }
@@ -114,7 +116,8 @@ Decision JudgeContraction(const ContractionEdge& e, const DeviceProfile& p, cons
     CostSum fused_without(nullptr);
     AddFusedTerms(c, fused.tile, p.assumed(Field::k_handover_cycles) ? 0 : p.handover_cycles(),
                   fused_without);
-    DecideByCost(knobs, fused_without.us(), SplitWithoutAssumed(d, p), ContextOf(c, fused.tile, split), d);
+    DecideByCost(knobs, fused_without.us(), SplitWithoutAssumed(d, p),
+                 ContextOf(c, fused.tile, split, cube_us), d);
   } else {
     DecideByCost(d);
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
 
@@ -17,6 +19,54 @@ double Sum(const std::vector<CostTerm>& terms) {
   double us = 0;
   for (const CostTerm& t : terms) us += t.us;
   return us;
+}
+
+// Terms of the two sides that are about the same thing, where their names differ.
+constexpr std::pair<std::string_view, std::string_view> kSubjects[] = {
+    {"other operands", "operands and output"},
+    {"write output", "operands and output"},
+    {"short rows", "operands and output"},
+    {"last block", "chain"},
+    {"tiles", "chain"},
+    {"program blocks", "chain"},
+    {"write between", "what lies between"},
+    {"read between", "what lies between"},
+    {"between in", "what lies between"},
+    {"between written and read", "what lies between"},
+    {"between from other cores", "what lies between"},
+    {"conversion pass", "conversion"},
+    {"read original", "what the neighbour reads"},
+    {"read converted", "what the neighbour reads"},
+    {"strided access", "what the neighbour reads"},
+};
+
+// "write C" of "write C to HBM": where it goes differs between the sides.
+std::string_view SubjectOf(std::string_view name) {
+  for (const std::string_view level : {" L1", " L2", " HBM"}) {
+    if (!name.ends_with(level)) continue;
+    name.remove_suffix(level.size());
+    name = name.substr(0, name.rfind(' '));
+    break;
+  }
+  for (const auto& [term, subject] : kSubjects)
+    if (name == term) return subject;
+  return name;
+}
+
+struct Difference {
+  std::string subject;
+  double us = 0;
+};
+
+// Of what one side takes longer for than the other, most.
+Difference LargestDifference(const Decision& d, bool saved) {
+  std::map<std::string_view, double> by_subject;
+  for (const CostTerm& t : d.split_terms) by_subject[SubjectOf(t.name)] += saved ? t.us : -t.us;
+  for (const CostTerm& t : d.fused_terms) by_subject[SubjectOf(t.name)] -= saved ? t.us : -t.us;
+  Difference most;
+  for (const auto& [subject, us] : by_subject)
+    if (us > most.us) most = {std::string(subject), us};
+  return most;
 }
 
 }  // namespace
@@ -47,26 +97,18 @@ void DecideByCost(const Knobs& knobs, double fused_without, double split_without
                   Decision& d) {
   DecideByCost(d);
   const bool fuse = d.verdict == Verdict::kFuse;
-  // The largest difference between the sides, for the reader: what the verdict hangs on.
-  const std::vector<CostTerm>& side = fuse ? d.split_terms : d.fused_terms;
-  const std::vector<CostTerm>& other = fuse ? d.fused_terms : d.split_terms;
-  std::string largest;
-  double most = 0;
-  for (const CostTerm& t : side) {
-    double us = t.us;
-    for (const CostTerm& o : other) {
-      if (o.name == t.name) us -= o.us;
-    }
-    if (us > most) {
-      most = us;
-      largest = t.name;
-    }
-  }
-  const char* relation = fuse ? "exceeds" : "does not exceed";
-  d.reason = StrFormat("benefit %.3g us %s the threshold of %.3g us", d.benefit_us, relation, d.threshold_us);
-  if (!largest.empty()) {
-    d.reason += StrFormat(fuse ? "; saves mostly \"%s\" (%.3g us)" : "; costs mostly \"%s\" (%.3g us)",
-                          largest.c_str(), most);
+  const bool by_knob = knobs.fuse_threshold > kGreyZone;
+  d.reason = StrFormat("benefit %.3g us %s the threshold of %.3g us", d.benefit_us,
+                       fuse ? "exceeds" : "does not exceed", d.threshold_us);
+  if (by_knob) d.reason += StrFormat(" (fuse_threshold, %g of the split time)", knobs.fuse_threshold);
+  if (!fuse && !by_knob && d.benefit_us > 0)
+    d.reason += StrFormat(" (%g of the split time: the model cannot tell)", kGreyZone);
+  // What the benefit comes from, or the lack of one.
+  const Difference saved = LargestDifference(d, d.benefit_us > 0);
+  if (saved.us > 0) {
+    d.reason +=
+        StrFormat(d.benefit_us > 0 ? "; saves mostly \"%s\" (%.3g us)" : "; costs mostly \"%s\" (%.3g us)",
+                  saved.subject.c_str(), saved.us);
   }
   d.reason += "; " + context;
 

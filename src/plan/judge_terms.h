@@ -3,6 +3,7 @@
 #define OPSNN_PLAN_JUDGE_TERMS_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/knobs.h"
@@ -18,15 +19,21 @@ class CostSum {
   explicit CostSum(std::vector<CostTerm>* terms) : terms_(terms) {}
   void Add(const char* name, double us) {
     us_ += us;
-    if (terms_) terms_->push_back({name, us});
+    if (terms_) Keep(name, us);
   }
   void Add(const char* what, const char* where, double us) {  // "write C to " and "HBM"
     us_ += us;
-    if (terms_) terms_->push_back({std::string(what) + where, us});
+    if (terms_) Keep(std::string(what) + where, us);
   }
   double us() const { return us_; }
 
  private:
+  void Keep(std::string name, double us) {  // two passes of one side may have a term each
+    for (CostTerm& t : *terms_)
+      if (t.name == name) return void(t.us += us);
+    terms_->push_back({std::move(name), us});
+  }
+
   std::vector<CostTerm>* terms_;
   double us_ = 0;
 };

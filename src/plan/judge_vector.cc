@@ -22,8 +22,34 @@ double PassMicroseconds(double instructions, int64_t elements, DType dtype, int6
   return Overlapped(moves, VectorMicroseconds(instructions, elements, dtype, p, cores));
 }
 
+// The same by what it is spent on, so that the two sides have terms in common: moves of operands and output,
+// of what one pass writes for the next, and the arithmetic that they do not hide.
+struct PassOf {
+  double instructions;
+  int64_t elements;
+  DType dtype;
+  int64_t read = 0, written = 0;  // beside the intermediate
+  int64_t intermediate_read = 0, intermediate_written = 0;
+};
+
+void AddPass(const PassOf& a, const char* intermediate, const DeviceProfile& p, int cores, CostSum& t) {
+  const int64_t read = a.read + a.intermediate_read, written = a.written + a.intermediate_written;
+  const Level level = LevelOf(read + written, cores, p);
+  const auto moves = [&](int64_t in, int64_t out) {
+    return ReadMicroseconds(in, level, p, cores) + WriteMicroseconds(out, level, p, cores, true);
+  };
+  t.Add("operands and output", moves(a.read, a.written));
+  if (a.intermediate_read + a.intermediate_written > 0)
+    t.Add(intermediate, moves(a.intermediate_read, a.intermediate_written));
+  t.Add("arithmetic", PassMicroseconds(a.instructions, a.elements, a.dtype, read, written, p, cores) -
+                          moves(read, written));
+}
+
 // A block of the interpreter with all live values; more of them than UB holds would spill to L1.
 constexpr int64_t kBlockBytes = 8 << 10;
+
+// What a pass of its own writes for the next.
+constexpr const char *kBetween = "intermediate", *kMask = "mask";
 
 void Describe(const std::string& chain, const std::string& where, const std::string& shape, DType dtype,
               const DeviceProfile& p, Decision& d) {
@@ -60,14 +86,13 @@ Decision JudgePointwiseChain(const PointwiseEdge& e, const DeviceProfile& p, con
   const int64_t middle = e.elements * static_cast<int64_t>(SizeOf(e.dtype));
   const double a = InstructionsPerElement(*e.first, p), b = InstructionsPerElement(*e.second, p);
   CostSum split(e.words ? &d.split_terms : nullptr), fused(e.words ? &d.fused_terms : nullptr);
-  split.Add("first pass", PassMicroseconds(a, e.elements, e.dtype, e.first_bytes, middle, p, cores));
-  split.Add("second pass",
-            PassMicroseconds(b, e.elements, e.dtype, e.second_bytes + middle, e.output_bytes, p, cores));
+  AddPass({a, e.elements, e.dtype, e.first_bytes, 0, 0, middle}, kBetween, p, cores, split);
+  AddPass({b, e.elements, e.dtype, e.second_bytes, e.output_bytes, middle, 0}, kBetween, p, cores, split);
   split.Add("launch", p.launch_us());
   split.Add("join cores", cores > 1 ? p.sync_us() : 0);
   const int64_t kept = e.intermediate_kept ? middle : 0;
-  fused.Add("one pass", PassMicroseconds(a + b, e.elements, e.dtype, e.first_bytes + e.second_bytes,
-                                         e.output_bytes + kept, p, cores));
+  AddPass({a + b, e.elements, e.dtype, e.first_bytes + e.second_bytes, e.output_bytes, 0, kept}, kBetween, p,
+          cores, fused);
   // Values that do not fit UB go to L1 and back once per stage that uses them.
   const double spilled =
       fits ? 0 : static_cast<double>(live * block) / p.ub_bytes() * static_cast<double>(middle);
@@ -180,15 +205,13 @@ Decision JudgeRandom(const RandomEdge& e, const DeviceProfile& p, const Knobs& k
   constexpr double kDrawInstructions = 20;
   const int64_t values = e.elements * static_cast<int64_t>(SizeOf(e.dtype)), mask = e.elements;
   const double apply = InstructionsPerElement(*e.apply, p);
-  d.split_terms.push_back(
-      {"draw pass", PassMicroseconds(kDrawInstructions, e.elements, DType::kF32, 0, mask, p, cores)});
-  d.split_terms.push_back(
-      {"apply pass", PassMicroseconds(apply, e.elements, e.dtype, values + mask, values, p, cores)});
-  d.split_terms.push_back({"launch", p.launch_us()});
-  d.split_terms.push_back({"join cores", cores > 1 ? p.sync_us() : 0});
-  d.fused_terms.push_back(
-      {"one pass", PassMicroseconds(kDrawInstructions + apply, e.elements, e.dtype, values,
-                                    values + (e.mask_kept ? mask : 0), p, cores)});
+  CostSum split(&d.split_terms), fused(&d.fused_terms);
+  AddPass({kDrawInstructions, e.elements, DType::kF32, 0, 0, 0, mask}, kMask, p, cores, split);
+  AddPass({apply, e.elements, e.dtype, values, values, mask, 0}, kMask, p, cores, split);
+  split.Add("launch", p.launch_us());
+  split.Add("join cores", cores > 1 ? p.sync_us() : 0);
+  AddPass({kDrawInstructions + apply, e.elements, e.dtype, values, values, 0, e.mask_kept ? mask : 0}, kMask,
+          p, cores, fused);
   SumUp(knobs, d);
   if (knobs.fusion == FusionMode::kForce) {
     Rule(d, Verdict::kFuse, "fusion is forced");

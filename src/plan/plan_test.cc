@@ -371,6 +371,9 @@ TEST(Judge, ThresholdAndGreyZone) {
   const Decision d = JudgeContraction(Gemm(1024, 1024, 1024, 1, relu), p, knobs);
   EXPECT_EQ(d.verdict, Verdict::kSplit);
   EXPECT_DOUBLE_EQ(d.threshold_us, 0.5 * d.time_split_us);
+  EXPECT_NE(d.reason.find("(fuse_threshold, 0.5 of the split time)"), std::string::npos) << d.reason;
+  EXPECT_NE(d.reason.find("; saves mostly"), std::string::npos) << d.reason;
+  EXPECT_EQ(d.reason.find("costs mostly"), std::string::npos) << d.reason;
 }
 
 TEST(Judge, PointwiseChains) {

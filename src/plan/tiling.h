@@ -26,6 +26,10 @@ struct Tile {
   friend bool operator==(const Tile&, const Tile&) = default;
 };
 
+// Bytes of one sum while a product of this type is computed: f32 or s32, for doubles and long integers
+// themselves.
+constexpr size_t SumBytes(DType t) { return SizeOf(t) > 4 ? SizeOf(t) : 4; }
+
 // What a fused contraction keeps on chip, in elements of what size.
 struct TileBlocks {
   size_t a_size = 4, b_size = 4, c_size = 4, epilogue_size = 4;

@@ -134,6 +134,9 @@ const char* NeverBehind(const Graph& g, NodeId seed, const Node& user) {
   return nullptr;
 }
 
+// Results of so few columns are streamed, in an order of their own.
+constexpr int64_t kStreamedColumns = 8;
+
 // What joining would save.
 std::string RoundTrip(const op::TensorDesc& d) {
   if (!IsKnown(d.dims)) return "";
@@ -167,8 +170,10 @@ std::string StripsOfPool(const Graph& g, const PassContext& c, NodeId seed, cons
   const double moves_us =
       plan::WriteMicroseconds(bytes, level, p, cores) + plan::ReadMicroseconds(bytes, level, p, cores);
   return StrFormat(
-      "; strips of %lld rows would compute %.1f %% of the convolution twice, %.1f us, for %.1f us of moves",
-      static_cast<long long>(strip), 100 * twice, again_us, moves_us);
+      "; strips of %lld rows would compute %.1f %% of the convolution twice, %.1f us, for %.1f us of moves%s",
+      static_cast<long long>(strip), 100 * twice, again_us, moves_us,
+      again_us < moves_us ? ": refused for want of such a kernel, not by cost"
+                          : ": that would not pay either");
 }
 
 bool Contains(const std::vector<NodeId>& list, NodeId n) {
@@ -225,6 +230,14 @@ class Question {
   const PassContext& c_;
   const Stopwatch watch_;
 };
+
+// The knobs with what this model was loaded with: that beats the setting. A forced edge is judged all the
+// same, and Finish says what the judge would have done.
+Knobs KnobsOf(const PassContext& c, bool forced) {
+  Knobs knobs = GetKnobs();
+  knobs.fusion = c.fusion == FusionMode::kForce && !forced ? FusionMode::kAuto : c.fusion;
+  return knobs;
+}
 
 }  // namespace
 
@@ -284,7 +297,14 @@ Answer AskJudge(const PassContext& c, plan::PointwiseEdge e) { return AskFor(c, 
 template <typename Edge>
 bool JudgeFor(Graph& g, const PassContext& c, Edge e) {
   const Question question(g, c);
+<<<<<<< HEAD
   const auto d = Verdict(c, &e);
+=======
+  e = ForAnyThreadCount(std::move(e));
+  e.training = c.training, e.precision_first = c.precision_first, e.concurrent = c.concurrent;
+  e.words = c.record;
+  const auto d = plan::CachedJudgeContraction(e, *c.profile, KnobsOf(c, false));
+>>>>>>> 2da31ca (tool, planner: expectations hold whatever is shown, fusion off is told edge by edge, reasons name the largest difference)
   if (!c.record) return FinishSilently(g, c, *d);
   Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
@@ -296,34 +316,72 @@ bool Judge(Graph& g, const PassContext& c, plan::PointwiseEdge e) { return Judge
 // Forced chains are judged as such: one that is split then has no block of rows that fits.
 bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
   const Question question(g, c);
-  Knobs knobs = GetKnobs();
-  if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
+  const Knobs knobs = KnobsOf(c, true);
   g.decisions.push_back(plan::JudgeChained(ForAnyThreadCount(e), *c.profile, knobs));
   return plan::Fuses(g.decisions.back());
 }
 
+<<<<<<< HEAD
+=======
+bool Judge(Graph& g, const PassContext& c, plan::PairEdge e) {
+  const Question question(g, c);
+  e.words = c.record;
+  const Knobs knobs = KnobsOf(c, true);
+  const auto d = plan::CachedJudgePair(e, *c.profile, knobs);
+  if (!c.record) return FinishSilently(g, c, *d);
+  Finish(g, c, *d, e.chain, e.where, e.shape);
+  return plan::Fuses(g.decisions.back());
+}
+
+>>>>>>> 2da31ca (tool, planner: expectations hold whatever is shown, fusion off is told edge by edge, reasons name the largest difference)
 bool JudgeRows(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
   const Question question(g, c);
-  Knobs knobs = GetKnobs();
-  if (c.fusion == FusionMode::kForce) knobs.fusion = FusionMode::kForce;
+  const Knobs knobs = KnobsOf(c, true);
   g.decisions.push_back(plan::JudgeRowsBehind(e, *c.profile, knobs));
   return plan::Fuses(g.decisions.back());
 }
+
+namespace {
+
+// Why a row reduction behind a product or convolution keeps a kernel of its own.
+const char* WhyNoRows(const Graph& g, NodeId product, NodeId row) {
+  const Node& p = g.nodes[product];
+  if (p.op != Known().MatMul || !JoinsRows(*g.nodes[row].op)) return plan::kNeedsGather;
+  const op::TensorDesc &x = g.values[p.inputs[0]].desc, &w = g.values[p.inputs[1]].desc;
+  if (w.dims.rank() == 2 && w.dims[1] <= kStreamedColumns)
+    return "products of at most 8 columns are computed many rows at a time, in an order of their own";
+  if (w.dims.rank() > 2)
+    return "needs cross-channel gather: the products of a batch run in blocks, not by rows";
+  return x.dtype == DType::kF32 ? plan::kNeedsGather : "blocks of whole rows are for f32 products alone";
+}
+
+}  // namespace
 
 bool MayHoldRows(const Graph& g, NodeId product, NodeId row) {
   const Node &p = g.nodes[product], &n = g.nodes[row];
   if (p.op != Known().MatMul || !JoinsRows(*n.op) || n.tail) return false;
   const int64_t rank = g.values[n.inputs[0]].desc.dims.rank(), axis = n.attrs.Int("axis", -1);
   const op::TensorDesc &x = g.values[p.inputs[0]].desc, &w = g.values[p.inputs[1]].desc;
-  // Few rows or columns are streamed, in an order of their own.
-  constexpr int64_t kStreamed = 8;
-  return w.dims.rank() == 2 && w.dims[1] > kStreamed && x.dims.rank() >= 2 && x.dtype == DType::kF32 &&
+  return w.dims.rank() == 2 && w.dims[1] > kStreamedColumns && x.dims.rank() >= 2 && x.dtype == DType::kF32 &&
          (axis == -1 || axis == rank - 1) && x.IsContiguous() && !p.attrs.Int("transA", 0);
 }
 
+<<<<<<< HEAD
+=======
+bool Judge(Graph& g, const PassContext& c, plan::PointwiseEdge e) {
+  const Question question(g, c);
+  e = ForAnyThreadCount(std::move(e));
+  e.words = c.record;
+  const auto d = plan::CachedJudgePointwise(e, *c.profile, KnobsOf(c, false));
+  if (!c.record) return FinishSilently(g, c, *d);
+  Finish(g, c, *d, e.chain, e.where, e.shape);
+  return plan::Fuses(g.decisions.back());
+}
+
+>>>>>>> 2da31ca (tool, planner: expectations hold whatever is shown, fusion off is told edge by edge, reasons name the largest difference)
 bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e) {
   const Question question(g, c);
-  plan::Decision d = plan::JudgeRowProgram(e, *c.profile, GetKnobs());
+  plan::Decision d = plan::JudgeRowProgram(e, *c.profile, KnobsOf(c, false));
   if (!c.record) return FinishSilently(g, c, d);
   Finish(g, c, std::move(d), e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
@@ -331,7 +389,7 @@ bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e) {
 
 bool Judge(Graph& g, const PassContext& c, const plan::ConversionEdge& e) {
   const Question question(g, c);
-  plan::Decision d = plan::JudgeConversion(e, *c.profile, GetKnobs());
+  plan::Decision d = plan::JudgeConversion(e, *c.profile, KnobsOf(c, false));
   if (!c.record) return FinishSilently(g, c, d);
   Finish(g, c, std::move(d), e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
@@ -362,8 +420,9 @@ void RecordBoundary(Rewriter& r, const PassContext& c, NodePrograms& programs, N
         user.op == Known().BatchNormalizationTraining)
       continue;
     if (ReducesRows(*user.op)) {
-      Refuse(g, c, chain, n, dtype,
-             g.nodes[seed].op->takes_tail ? plan::kNeedsGather : "row reductions keep a kernel of their own");
+      Refuse(
+          g, c, chain, n, dtype,
+          g.nodes[seed].op->takes_tail ? WhyNoRows(g, seed, n) : "row reductions keep a kernel of their own");
     } else if (const char* never = NeverBehind(g, seed, user)) {
       Refuse(g, c, chain, n, dtype, never + RoundTrip(r.desc(v)) + StripsOfPool(g, c, seed, user));
     } else if ((programs.Fusable(n) && user.op->op_class == op::OpClass::kVector) ||

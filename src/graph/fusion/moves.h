@@ -4,6 +4,7 @@
 #ifndef OPSNN_GRAPH_FUSION_MOVES_H_
 #define OPSNN_GRAPH_FUSION_MOVES_H_
 
+#include "base/knobs.h"
 #include "device/profile.h"
 #include "graph/ir/graph.h"
 
@@ -11,7 +12,7 @@ namespace opsnn::graph {
 
 // Appends decisions to g: transposes that a product reads through, transposes and casts that stay passes of
 // their own, random masks applied where they are drawn. `imported`: what g's origins refer to.
-void RecordMoves(const Graph& imported, const device::DeviceProfile& profile, Graph& g);
+void RecordMoves(const Graph& imported, const device::DeviceProfile& profile, FusionMode fusion, Graph& g);
 
 }  // namespace opsnn::graph
 
