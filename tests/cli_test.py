@@ -288,6 +288,8 @@ class Cli(unittest.TestCase):
         self.assertEqual((tries[-1]["tile_m"], tries[-1]["tile_n"], tries[-1]["tile_k"], tries[-1]["bytes"]),
                          (64, 256, 32, 168 << 10))
         self.assertIn("tile_k / 2", run(*args))
+        for value in ("0", "-5"):
+            self.assertRegex(run(*args[:-1], f"910B1:l1_bytes={value}", ok=False), r"profile 910B1.*allowed: a number above 0")
         doubles = json.loads(run(*args, "--dtype", "f64", "--json"))["blocks"]
         self.assertEqual([b["bytes"] >> 10 for b in doubles], [64, 128, 256, 256])
         for bad in ("bool", "s64", "f33"):

@@ -31,8 +31,10 @@ class Builder {
       return InvalidArgument("%s: argument --%s is missing", spec_.op.c_str(), key);
     }
     if (it->second.size() < at_least || it->second.size() > at_most) {
-      return InvalidArgument("%s: argument --%s has %zu values, allowed: %zu to %zu", spec_.op.c_str(), key,
-                             it->second.size(), at_least, at_most);
+      const std::string allowed =
+          at_least == at_most ? StrFormat("%zu", at_least) : StrFormat("%zu to %zu", at_least, at_most);
+      return InvalidArgument("%s: argument --%s has %zu values, allowed: %s", spec_.op.c_str(), key,
+                             it->second.size(), allowed.c_str());
     }
     return it->second;
   }

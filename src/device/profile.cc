@@ -92,16 +92,12 @@ Status Override(DeviceProfile& p, std::string_view field, std::string_view value
     return InvalidArgument("unknown profile field \"%s\"; allowed: %s", std::string(field).c_str(),
                            known.c_str());
   }
-  double v = 0;
-  if (!ParseSize(value, &v) || v < 0 || v > kMaxFieldValue) {
-    return InvalidArgument(
-        "%s: value \"%s\" is not allowed; allowed: a number from 0 to %g, K, M or G may follow",
-        std::string(field).c_str(), std::string(value).c_str(), kMaxFieldValue);
-  }
   const bool must_be_positive = *f == Field::k_cores || *f == Field::k_clock_mhz || *f == Field::k_l1_bytes;
-  if (must_be_positive && v == 0) {
-    return InvalidArgument("%s: value 0 is not allowed; allowed: a positive number",
-                           std::string(field).c_str());
+  double v = 0;
+  if (!ParseSize(value, &v) || v < 0 || v > kMaxFieldValue || (must_be_positive && v == 0)) {
+    return InvalidArgument("%s: value \"%s\" is not allowed; allowed: a number %s %g, K, M or G may follow",
+                           std::string(field).c_str(), std::string(value).c_str(),
+                           must_be_positive ? "above 0, up to" : "from 0 to", kMaxFieldValue);
   }
   p.Set(*f, v, "override");
   return OkStatus();
@@ -127,7 +123,8 @@ Result<DeviceProfile> FindProfile(std::string_view name) {
       return InvalidArgument("profile override \"%s\" is not of the form field=value",
                              std::string(item).c_str());
     }
-    OPSNN_RETURN_IF_ERROR(Override(profile, item.substr(0, equals), item.substr(equals + 1)));
+    if (Status s = Override(profile, item.substr(0, equals), item.substr(equals + 1)); !s.ok())
+      return s.WithContext("profile " + std::string(base.empty() ? "host" : base));
   }
   profile.name += std::string(name.substr(colon));
   return profile;
