@@ -267,21 +267,18 @@ std::shared_ptr<const plan::Decision> Verdict(const PassContext& c, plan::Contra
   *e = ForAnyThreadCount(std::move(*e));
   e->training = c.training, e->precision_first = c.precision_first, e->concurrent = c.concurrent;
   e->words = c.record;
-  return plan::CachedJudgeContraction(*e, *c.profile, GetKnobs());
+  return plan::CachedJudgeContraction(*e, *c.profile, KnobsOf(c, false));
 }
 
 std::shared_ptr<const plan::Decision> Verdict(const PassContext& c, plan::PairEdge* e) {
   e->words = c.record;
-  if (c.fusion != FusionMode::kForce) return plan::CachedJudgePair(*e, *c.profile, GetKnobs());
-  Knobs knobs = GetKnobs();
-  knobs.fusion = FusionMode::kForce;
-  return plan::CachedJudgePair(*e, *c.profile, knobs);
+  return plan::CachedJudgePair(*e, *c.profile, KnobsOf(c, true));
 }
 
 std::shared_ptr<const plan::Decision> Verdict(const PassContext& c, plan::PointwiseEdge* e) {
   *e = ForAnyThreadCount(std::move(*e));
   e->words = c.record;
-  return plan::CachedJudgePointwise(*e, *c.profile, GetKnobs());
+  return plan::CachedJudgePointwise(*e, *c.profile, KnobsOf(c, false));
 }
 
 template <typename Edge>
@@ -297,14 +294,7 @@ Answer AskJudge(const PassContext& c, plan::PointwiseEdge e) { return AskFor(c, 
 template <typename Edge>
 bool JudgeFor(Graph& g, const PassContext& c, Edge e) {
   const Question question(g, c);
-<<<<<<< HEAD
   const auto d = Verdict(c, &e);
-=======
-  e = ForAnyThreadCount(std::move(e));
-  e.training = c.training, e.precision_first = c.precision_first, e.concurrent = c.concurrent;
-  e.words = c.record;
-  const auto d = plan::CachedJudgeContraction(e, *c.profile, KnobsOf(c, false));
->>>>>>> 2da31ca (tool, planner: expectations hold whatever is shown, fusion off is told edge by edge, reasons name the largest difference)
   if (!c.record) return FinishSilently(g, c, *d);
   Finish(g, c, *d, e.chain, e.where, e.shape);
   return plan::Fuses(g.decisions.back());
@@ -321,19 +311,6 @@ bool Judge(Graph& g, const PassContext& c, const plan::ChainedEdge& e) {
   return plan::Fuses(g.decisions.back());
 }
 
-<<<<<<< HEAD
-=======
-bool Judge(Graph& g, const PassContext& c, plan::PairEdge e) {
-  const Question question(g, c);
-  e.words = c.record;
-  const Knobs knobs = KnobsOf(c, true);
-  const auto d = plan::CachedJudgePair(e, *c.profile, knobs);
-  if (!c.record) return FinishSilently(g, c, *d);
-  Finish(g, c, *d, e.chain, e.where, e.shape);
-  return plan::Fuses(g.decisions.back());
-}
-
->>>>>>> 2da31ca (tool, planner: expectations hold whatever is shown, fusion off is told edge by edge, reasons name the largest difference)
 bool JudgeRows(Graph& g, const PassContext& c, const plan::ContractionEdge& e) {
   const Question question(g, c);
   const Knobs knobs = KnobsOf(c, true);
@@ -366,19 +343,6 @@ bool MayHoldRows(const Graph& g, NodeId product, NodeId row) {
          (axis == -1 || axis == rank - 1) && x.IsContiguous() && !p.attrs.Int("transA", 0);
 }
 
-<<<<<<< HEAD
-=======
-bool Judge(Graph& g, const PassContext& c, plan::PointwiseEdge e) {
-  const Question question(g, c);
-  e = ForAnyThreadCount(std::move(e));
-  e.words = c.record;
-  const auto d = plan::CachedJudgePointwise(e, *c.profile, KnobsOf(c, false));
-  if (!c.record) return FinishSilently(g, c, *d);
-  Finish(g, c, *d, e.chain, e.where, e.shape);
-  return plan::Fuses(g.decisions.back());
-}
-
->>>>>>> 2da31ca (tool, planner: expectations hold whatever is shown, fusion off is told edge by edge, reasons name the largest difference)
 bool Judge(Graph& g, const PassContext& c, const plan::RowEdge& e) {
   const Question question(g, c);
   plan::Decision d = plan::JudgeRowProgram(e, *c.profile, KnobsOf(c, false));
