@@ -267,13 +267,13 @@ class Cli(unittest.TestCase):
         for word in ("gemm packed", "gemm gemv", "at most 8 rows", "such as f32 4x512 512x512c"):
             self.assertIn(word, text)
         rows = [o for o in json.loads(run("ops", "Softmax", "--json")) if o["operator"] == "Softmax" and not o["api"]]
-        self.assertEqual([v["name"] for v in rows[0]["variants"]], ["row program", "column softmax"])
+        self.assertEqual([v["name"] for v in rows[0]["variants"]], ["rows in registers", "row program", "column softmax"])
         self.assertTrue(all(o["variants"] for o in json.loads(run("ops", "--json")) if not o["api"]))
 
     def test_ops_does_not_pass_an_operators_text_for_a_functions(self):
         text = run("ops", "aclnnFlashAttentionScore")
         self.assertIn("built on the operator", text)
-        self.assertLess(len(text.splitlines()), 8)
+        self.assertNotIn("Empty tensors", text)
 
     def test_tile(self):
         args = ("tile", "--tile", "128,256,64", "--profile", "host:l1_bytes=512K")
