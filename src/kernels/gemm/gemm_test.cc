@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "kernels/gemm/internal.h"
 #include "kernels/gemm/plain.h"
+#include "kernels/gemm/tiers_for_test.h"
 #include "program/program.h"
 #include "testing/testing.h"
 #include "vector/scratch_failures.h"
@@ -114,11 +115,6 @@ class GemmTest : public ::testing::TestWithParam<isa::Tier> {
   void TearDown() override { isa::SetMaxTier(isa::BestTier()); }
 };
 
-std::vector<isa::Tier> Tiers() {
-  std::vector<isa::Tier> tiers;
-  for (int t = 0; t <= static_cast<int>(isa::ActiveTier()); ++t) tiers.push_back(static_cast<isa::Tier>(t));
-  return tiers;
-}
 INSTANTIATE_TEST_SUITE_P(Tiers, GemmTest, ::testing::ValuesIn(Tiers()),
                          [](const auto& info) { return isa::Name(info.param); });
 

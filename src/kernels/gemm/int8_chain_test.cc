@@ -10,6 +10,7 @@
 
 #include "isa/tier.h"
 #include "kernels/gemm/int8.h"
+#include "kernels/gemm/tiers_for_test.h"
 #include "program/program.h"
 #include "testing/testing.h"
 
@@ -24,11 +25,6 @@ class ChainTest : public ::testing::TestWithParam<isa::Tier> {
   void SetUp() override { isa::SetMaxTier(GetParam()); }
   void TearDown() override { isa::SetMaxTier(isa::BestTier()); }
 };
-std::vector<isa::Tier> Tiers() {
-  std::vector<isa::Tier> tiers;
-  for (int t = 0; t <= static_cast<int>(isa::ActiveTier()); ++t) tiers.push_back(static_cast<isa::Tier>(t));
-  return tiers;
-}
 INSTANTIATE_TEST_SUITE_P(Tiers, ChainTest, ::testing::ValuesIn(Tiers()),
                          [](const auto& info) { return isa::Name(info.param); });
 

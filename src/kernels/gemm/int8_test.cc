@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/gemm/tiers_for_test.h"
 #include "program/program.h"
 #include "testing/testing.h"
 
@@ -67,11 +68,6 @@ class Int8Test : public ::testing::TestWithParam<isa::Tier> {
   void SetUp() override { isa::SetMaxTier(GetParam()); }
   void TearDown() override { isa::SetMaxTier(isa::BestTier()); }
 };
-std::vector<isa::Tier> Tiers() {
-  std::vector<isa::Tier> tiers;
-  for (int t = 0; t <= static_cast<int>(isa::ActiveTier()); ++t) tiers.push_back(static_cast<isa::Tier>(t));
-  return tiers;
-}
 INSTANTIATE_TEST_SUITE_P(Tiers, Int8Test, ::testing::ValuesIn(Tiers()),
                          [](const auto& info) { return isa::Name(info.param); });
 
