@@ -24,14 +24,21 @@ ConvolutionChoice ChoiceOf(const std::string& node, const std::string& shape, co
   return c;
 }
 
-// Both halves of a pair whose rows go from one to the other in the cache.
+// The parts of a pair whose rows go from one to the other in the cache.
 void AddPair(const graph::Graph& g, const graph::Node& n, std::vector<ConvolutionChoice>* list) {
   const Dims &x = g.values[n.inputs[0]].desc.dims, &w = g.values[n.inputs[1]].desc.dims,
              &w2 = g.values[n.inputs[2]].desc.dims, &y = g.values[n.outputs[0]].desc.dims;
-  const Result<ops::PairShapes> s = ops::PairShapesOf(x, w, w2, n.attrs);
+  const bool expands = n.num_op_inputs > static_cast<int>(ops::kPairW0);
+  const Dims* const w0 = expands ? &g.values[n.inputs[ops::kPairW0]].desc.dims : nullptr;
+  const Result<ops::PairShapes> s = ops::PairShapesOf(x, w, w2, w0, n.attrs);
   if (!s.ok()) return;
+  Dims image = x;
+  if (s->expand) {
+    image[1] = s->expand->oc;
+    list->push_back(ChoiceOf(n.name + ", expansion", ShapeText(x, *w0, image), *s->expand));
+  }
   const Dims between{s->first.n, s->first.oc, s->first.oh, s->first.ow};
-  list->push_back(ChoiceOf(n.name + ", depthwise half", ShapeText(x, w, between), s->first));
+  list->push_back(ChoiceOf(n.name + ", depthwise half", ShapeText(image, w, between), s->first));
   list->push_back(ChoiceOf(n.name + ", pointwise half", ShapeText(between, w2, y), s->second));
 }
 

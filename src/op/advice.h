@@ -17,10 +17,12 @@
 
 namespace opsnn::op {
 
-// A convolution and the one that reads its result.
+// A convolution and the one that reads its result; with a third whose result the first reads instead of x.
 struct ConvPair {
   const TensorDesc &x, &first_weights, &second_weights;
   const Attrs &first, &second;
+  const TensorDesc* expand_weights = nullptr;
+  const Attrs* expand = nullptr;
 };
 
 struct Advice {
@@ -35,11 +37,13 @@ struct Advice {
   std::function<Program(DType x, DType y, bool with_zero)> scaling;
   std::function<int(const Attrs& attrs, int rank)> scaling_axis;
 
-  // Could the two be one call of this operator on such a device? Then what the judge is asked about it (but
-  // for words). `why`: the reason where they nearly could, else null.
+  // Could they be one call of this operator on such a device? Then what the judge is asked about it (but
+  // for words). `why`: the reason where they nearly could, else null; never with a third.
   std::function<bool(const ConvPair&, const device::DeviceProfile&, plan::PairEdge*, const char** why)> pair;
-  // The attributes of that call, if it can apply the chain between the two (null: none).
-  std::function<std::optional<Attrs>(const Attrs& first, const Program* between)> pair_attrs;
+  // The attributes of that call, if it can apply the chain between the two, and that behind the third (null:
+  // none).
+  std::function<std::optional<Attrs>(const Attrs& first, const Program* between, const Program* expanded)>
+      pair_attrs;
 
   // Arithmetic steps of a call, where they follow neither from a program nor from the declaration.
   std::function<double(InputDescs inputs, std::span<const TensorDesc* const> outputs, const Attrs& attrs)>

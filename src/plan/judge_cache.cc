@@ -13,7 +13,7 @@ namespace {
 using device::DeviceProfile;
 
 struct JudgeKey {
-  static constexpr int kWords = 16;
+  static constexpr int kWords = 18;
   std::array<uint64_t, kWords> data{};
   const uint64_t* words() const { return data.data(); }
   friend bool operator==(const JudgeKey&, const JudgeKey&) = default;
@@ -150,6 +150,9 @@ std::shared_ptr<const Decision> CachedJudgePointwise(const PointwiseEdge& e, con
 std::shared_ptr<const Decision> CachedJudgePair(const PairEdge& e, const DeviceProfile& p,
                                                 const Knobs& knobs) {
   const int threads = p.is_host() ? (e.threads > 0 ? e.threads : ThreadsAvailable()) : 0;
+  const auto two = [](int64_t a, int64_t b) {
+    return static_cast<uint64_t>(a) << 40 ^ static_cast<uint64_t>(b);
+  };
   JudgeKey key;
   key.data = {uint64_t{3} | static_cast<uint64_t>(e.words) << 34,
               static_cast<uint64_t>(ClassOf(e.images)),
@@ -166,13 +169,16 @@ std::shared_ptr<const Decision> CachedJudgePair(const PairEdge& e, const DeviceP
               KnobWord(knobs),
               Bits(knobs.l1_reserve),
               Bits(knobs.fuse_threshold),
-              std::hash<std::string>{}(e.chain)};
+              std::hash<std::string>{}(e.chain),
+              two(e.pieces, e.expanded_strip_rows),
+              two(ClassOf(e.expand_channels), ClassOf(e.expanded_rows * e.expanded_columns))};
   return FindOrJudge(key, knobs, [&] {
     PairEdge of_class = e;
     of_class.images = ClassOf(e.images);
     of_class.rows = ClassOf(e.rows), of_class.columns = ClassOf(e.columns);
     of_class.channels = ClassOf(e.channels), of_class.out_channels = ClassOf(e.out_channels);
     of_class.input_bytes = ClassOf(e.input_bytes), of_class.overlap_bytes = ClassOf(e.overlap_bytes);
+    of_class.expand_channels = ClassOf(e.expand_channels);
     of_class.threads = threads;
     return JudgePair(of_class, p, knobs);
   });

@@ -23,6 +23,47 @@ PairEdge Edge(int64_t images, int64_t channels, int64_t size, int64_t out, int t
   return e;
 }
 
+// The block of MobileNetV2 with so many images.
+PairEdge Expanded(int64_t images, int64_t from, int64_t channels, int64_t size, int64_t stride, int64_t out) {
+  PairEdge e = Edge(images, channels, size / stride, out);
+  e.chain = "pointwise+depthwise+pointwise";
+  e.input_bytes = 4 * images * from * size * size;
+  e.strip_rows = 2, e.pieces = 1;
+  e.expand_channels = from;
+  e.expanded_rows = e.expanded_columns = size;
+  e.expanded_strip_rows = stride + 3;
+  e.overlap_bytes = (3 - stride) * 4 * channels * size;
+  return e;
+}
+
+TEST(Pairs, ExpansionsPayWhereWhatTheyMakeLeavesTheCaches) {
+  const DeviceProfile p = TestHost();
+  const Decision large = JudgePair(Expanded(8, 16, 96, 112, 2, 24), p, Knobs{});
+  EXPECT_EQ(large.verdict, Verdict::kFuse) << large.reason;
+  EXPECT_EQ(JudgePair(Expanded(1, 32, 192, 28, 1, 32), p, Knobs{}).verdict, Verdict::kSplit);
+  ASSERT_EQ(large.budget.size(), 2u);
+  EXPECT_EQ(large.budget[1].block, "expanded");
+  EXPECT_EQ(large.budget[1].bytes, 5 * 96 * 112 * 4);
+  double fused = 0, split = 0, expanded = 0;
+  for (const CostTerm& t : large.fused_terms) fused += t.us;
+  for (const CostTerm& t : large.split_terms) {
+    split += t.us;
+    if (t.name.find("expanded") != std::string::npos) expanded += t.us;
+  }
+  EXPECT_DOUBLE_EQ(fused, large.time_fused_us);
+  EXPECT_DOUBLE_EQ(split, large.time_split_us);
+  EXPECT_GT(expanded, 0) << "what is written and read back";
+  // Apart, the two behind the expansion do what is better for them.
+  PairEdge two = Expanded(8, 16, 96, 112, 2, 24);
+  two.expand_channels = 0, two.input_bytes = 4 * 8 * 96 * 112 * 112;
+  const Decision rest = JudgePair(two, p, Knobs{});
+  EXPECT_GT(large.time_split_us, std::min(rest.time_fused_us, rest.time_split_us));
+  // More pieces make more rows twice.
+  PairEdge cut = Expanded(8, 16, 96, 112, 2, 24);
+  cut.pieces = 4;
+  EXPECT_GT(JudgePair(cut, p, Knobs{}).time_fused_us, large.time_fused_us);
+}
+
 TEST(Pairs, PayWhereWhatLiesBetweenLeavesTheCores) {
   const DeviceProfile p = TestHost();
   const Decision large = JudgePair(Edge(8, 32, 112, 16), p, Knobs{});
@@ -49,7 +90,8 @@ TEST(Pairs, ItemisedWithBudget) {
 }
 
 TEST(Pairs, TheSameWithoutWords) {
-  for (const PairEdge& edge : {Edge(8, 32, 112, 16), Edge(1, 192, 28, 32), Edge(8, 144, 56, 24, 2)}) {
+  for (const PairEdge& edge : {Edge(8, 32, 112, 16), Edge(1, 192, 28, 32), Edge(8, 144, 56, 24, 2),
+                               Expanded(8, 16, 96, 112, 2, 24)}) {
     PairEdge silent = edge;
     silent.words = false;
     const Decision d = JudgePair(edge, TestHost(), Knobs{}), s = JudgePair(silent, TestHost(), Knobs{});
@@ -79,11 +121,12 @@ TEST(Pairs, Cached) {
   ClearJudgeCache();
   const DeviceProfile p = TestHost();
   for (int i = 0; i < 2; ++i)
-    for (const PairEdge& edge : {Edge(8, 32, 112, 16), Edge(1, 192, 28, 32), Edge(8, 144, 56, 24, 2)}) {
+    for (const PairEdge& edge : {Edge(8, 32, 112, 16), Edge(1, 192, 28, 32), Edge(8, 144, 56, 24, 2),
+                                 Expanded(8, 16, 96, 112, 2, 24), Expanded(8, 24, 96, 112, 2, 24)}) {
       EXPECT_EQ(CachedJudgePair(edge, p, Knobs{})->verdict, JudgePair(edge, p, Knobs{}).verdict);
     }
-  EXPECT_EQ(JudgeCacheCounters().misses, 3);
-  EXPECT_EQ(JudgeCacheCounters().hits, 3);
+  EXPECT_EQ(JudgeCacheCounters().misses, 5);
+  EXPECT_EQ(JudgeCacheCounters().hits, 5);
   Knobs force;
   force.fusion = FusionMode::kForce;
   EXPECT_EQ(CachedJudgePair(Edge(1, 192, 28, 32), p, force)->verdict, Verdict::kFuse);

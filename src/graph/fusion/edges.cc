@@ -43,14 +43,26 @@ plan::ContractionEdge ConvEdge(const Graph& g, const Node& n) {
   return e;
 }
 
-// The product of the two, with what its other half multiplies for each of its elements.
+// Dims of the weights of an expansion in front of the two; null: there is none.
+const Dims* ExpansionOf(const Graph& g, const Node& n) {
+  constexpr int kW0 = 5;
+  const ValueId w0 = n.num_op_inputs > kW0 ? n.inputs[kW0] : ValueId{kNoValue};
+  return w0 == kNoValue ? nullptr : &g.values[w0].desc.dims;
+}
+
+// The product of the two, with what its other half, or halves, multiply for each of its elements.
 plan::ContractionEdge PairedEdge(const Graph& g, const Node& n) {
   plan::ContractionEdge e;
   const Dims &w = g.values[n.inputs[1]].desc.dims, &y = g.values[n.outputs[0]].desc.dims;
   e.kind = plan::ContractionKind::kConv;
   e.m = y[0] * y[2] * y[3];
   e.n = y[1];
-  e.k = w[0] + w[0] * w[2] * w[3] / std::max<int64_t>(1, y[1]);
+  int64_t others = w[0] * w[2] * w[3];
+  if (const Dims* w0 = ExpansionOf(g, n)) {
+    const Dims& x = g.values[n.inputs[0]].desc.dims;
+    others += w[0] * (*w0)[1] * x[2] * x[3] / std::max<int64_t>(1, y[2] * y[3]);
+  }
+  e.k = w[0] + others / std::max<int64_t>(1, y[1]);
   e.input_bytes = static_cast<int64_t>(StoredBytes(g.values[n.inputs[0]].desc));
   return e;
 }

@@ -1,5 +1,5 @@
-// A depthwise convolution and the pointwise one behind it as one node: what matches, that bits stay, and what
-// the judge says.
+// A depthwise convolution and the pointwise one behind it, or around it, as one node: what matches, that bits
+// stay, and what the judge says.
 #include <algorithm>
 
 #include "graph/graph_tester.h"
@@ -43,6 +43,51 @@ TEST(DepthwisePairs, HaveTheBitsOfTheirParts) {
         EXPECT_EQ(with.outputs, without.outputs);
         EXPECT_EQ(without.Count("DepthwisePointwise"), 0);
       }
+}
+
+// An inverted residual block: the product in front joins, too.
+ValueId Expanded(GraphMaker& m, ValueId x, int64_t from, int64_t c, int act) {
+  return Act(m, m.Op("Conv", {x, m.Random({c, from, 1, 1}), m.Random({c})}), act);
+}
+
+TEST(DepthwisePairs, TakeTheExpansionInFront) {
+  for (int act = 0; act < 4; ++act)
+    for (int64_t stride : {1, 2}) {
+      GraphMaker m;
+      const int64_t c = 40;
+      const ValueId x = m.In("x", {2, 24, 13, 17});
+      const ValueId between = Act(m, Depthwise(m, Expanded(m, x, 24, c, act), c, 3, stride), 3 - act);
+      ValueId y = m.Op("Conv", {between, m.Random({24, c, 1, 1}), m.Random({24})});
+      if (stride == 1) y = m.Op("Add", {y, x});
+      m.Out(y);
+      const Outcome o = ExpectFusionKeepsResults(m, 100);
+      EXPECT_EQ(o.Effects("depthwise_pairs"), 1) << act << " " << stride;
+      EXPECT_EQ(o.Count("DepthwisePointwise"), 1);
+      EXPECT_EQ(o.Count("Conv"), 0);
+      const Outcome with = RunGraph(m, Mode(FusionMode::kForce)),
+                    without = RunGraph(m, Mode(FusionMode::kForce, "depthwise_pairs"));
+      EXPECT_EQ(with.outputs, without.outputs);
+      EXPECT_EQ(without.Count("Conv"), 3);
+    }
+}
+
+TEST(DepthwisePairs, LeaveAnExpansionThatSomebodyElseReads) {
+  const auto convolutions = [](auto&& make, int act) {
+    GraphMaker m;
+    const ValueId expanded = Expanded(m, m.In("x", {1, 20, 9, 9}), 20, 32, act);
+    make(m, expanded);
+    m.Out(m.Op("Conv", {Depthwise(m, expanded, 32, 3, 1), m.Random({8, 32, 1, 1})}));
+    const Outcome o = ExpectFusionKeepsResults(m, 100);
+    EXPECT_EQ(o.Count("DepthwisePointwise"), 1);
+    return o.Count("Conv");
+  };
+  EXPECT_EQ(convolutions([](GraphMaker&, ValueId) {}, 1), 0);
+  EXPECT_EQ(convolutions([](GraphMaker& m, ValueId v) { m.Out(v); }, 1), 1);
+  EXPECT_EQ(convolutions([](GraphMaker& m, ValueId v) { m.Out(m.Op("Neg", {v})); }, 1), 1);
+  GraphMaker m;  // an activation that is not applied in registers
+  const ValueId e = m.Op("Softplus", {Expanded(m, m.In("x", {1, 20, 9, 9}), 20, 32, 0)});
+  m.Out(m.Op("Conv", {Depthwise(m, e, 32, 3, 1), m.Random({8, 32, 1, 1})}));
+  EXPECT_EQ(ExpectFusionKeepsResults(m, 100).Count("Conv"), 1);
 }
 
 TEST(DepthwisePairs, LeaveWhatSomebodyElseReads) {

@@ -67,11 +67,12 @@ struct BoundWeights {
   bool has_bias = false;
 };
 
-// A depthwise convolution whose rows go on to the other while they are in the cache.
+// A depthwise convolution whose rows go on to the other while they are in the cache, and the pointwise one
+// whose rows it reads there.
 struct Front {
   conv::PairPlan pair;
-  BoundWeights weights;
-  PairActivation activation;
+  BoundWeights weights, expand_weights;
+  PairActivation activation, expand_activation;
 };
 
 // dst[i] = src[i], in f32.
@@ -104,6 +105,7 @@ class ConvKernel : public op::Kernel {
   // Inputs `weights` and `bias` of the call, the latter where it is given.
   BoundWeights PlanWeights(const PlanContext& c, const conv::ConvPlan& plan, size_t weights, size_t bias);
   static void BindWeights(const BoundWeights& w, const RunArgs& args, conv::ConvArgs* a);
+  void RunFront(const RunArgs& args, const conv::ConvArgs& second) const;
   // Stages operand `input` unless it is contiguous; returns where to read it.
   BoundArg Stage(const TensorDesc& d, int input, const Dims& dims);
   // Stages it in f32.
@@ -165,22 +167,27 @@ Status ConvKernel::MakeShape(const char* name, bool transposed, const PlanContex
 Status ConvKernel::MakePair(const PlanContext& c) {
   auto front = std::make_unique<Front>();
   const op::Attrs& attrs = op::AttrsOf(c.attrs);
+  const TensorDesc* const w0 = c.inputs.size() > kPairW0 ? c.inputs[kPairW0] : nullptr;
   OPSNN_ASSIGN_OR_RETURN(PairShapes s,
-                         PairShapesOf(c.inputs[0]->dims, c.inputs[1]->dims, c.inputs[2]->dims, attrs));
-  s.first.x_blocked = IsBlocked(*c.inputs[0]);
+                         PairShapesOf(c.inputs[kPairX]->dims, c.inputs[kPairW]->dims, c.inputs[kPairW2]->dims,
+                                      w0 ? &w0->dims : nullptr, attrs));
+  (s.expand ? *s.expand : s.first).x_blocked = IsBlocked(*c.inputs[kPairX]);
   s.second.y_blocked = IsBlocked(c.outputs[0]);
   // Whether the caches have room is the graph's question; the call runs either way.
-  conv::PairLimits limits;
-  limits.strip_bytes = plan::RoomOfPair(device::HostProfileUnmeasured(), ThreadsAvailable()).strip_bytes;
-  limits.weight_bytes = int64_t{1} << 62;
-  if (const char* refusal = conv::PairRefusal(s.first, s.second, limits))
+  const plan::PairRoom room = plan::RoomOfPair(device::HostProfileUnmeasured(), ThreadsAvailable());
+  constexpr int64_t kAny = int64_t{1} << 62;
+  if (const char* refusal = conv::PairRefusal(s.views(), {room.strip_bytes, kAny, kAny}))
     return Errorf(Code::kNotImplemented, "%s: %s", kConvPair, refusal);
-  front->pair = conv::PlanPair(s.first, s.second, limits);
-  front->activation = PairActivation::Of(attrs);
+  front->pair = conv::PlanPair(s.views(), {room.strip_bytes, room.expanded_bytes, kAny});
+  front->activation = PairActivation::Of(attrs, "activation");
   plan_ = front->pair.second;
   workspace_.Reserve(front->pair.workspace_bytes);
-  front->weights = PlanWeights(c, front->pair.first, 1, 3);
-  weights_ = PlanWeights(c, plan_, 2, 4);
+  front->weights = PlanWeights(c, front->pair.first, kPairW, kPairB);
+  weights_ = PlanWeights(c, plan_, kPairW2, kPairB2);
+  if (s.expand) {
+    front->expand_activation = PairActivation::Of(attrs, "expand_activation");
+    front->expand_weights = PlanWeights(c, *front->pair.expand, kPairW0, kPairB0);
+  }
   front_ = std::move(front);
   return OkStatus();
 }
@@ -358,6 +365,26 @@ char* ConvKernel::Pointer(const BoundArg& b, const RunArgs& args) {
   return nullptr;
 }
 
+// The convolutions in front, then the one that `second` is of.
+void ConvKernel::RunFront(const RunArgs& args, const conv::ConvArgs& second) const {
+  conv::PairArgs all;
+  all.second = second;
+  all.workspace = args.workspace;
+  const auto bind = [&](const BoundWeights& weights, const PairActivation& act, conv::ConvArgs* a) {
+    BindWeights(weights, args, a);
+    a->epilogue.act = act.act;
+    std::copy(act.imm, act.imm + 2, a->epilogue.act_imm);
+  };
+  bind(front_->weights, front_->activation, &all.first);
+  if (front_->pair.expand) {
+    bind(front_->expand_weights, front_->expand_activation, &all.expand);
+    all.expand.x = second.x;
+  } else {
+    all.first.x = second.x;
+  }
+  conv::RunPair(front_->pair, all);
+}
+
 Status ConvKernel::Run(const RunArgs& args) const {
   char* ws = static_cast<char*>(args.workspace);
   for (Staged s : staged_) {
@@ -391,14 +418,7 @@ Status ConvKernel::Run(const RunArgs& args) const {
   }
   const vector::ScratchCheck scratch;
   if (front_) {
-    conv::PairArgs both;
-    both.first.x = a.x;
-    BindWeights(front_->weights, args, &both.first);
-    both.first.epilogue.act = front_->activation.act;
-    std::copy(front_->activation.imm, front_->activation.imm + 2, both.first.epilogue.act_imm);
-    both.second = a;
-    both.workspace = ws;
-    conv::RunPair(front_->pair, both);
+    RunFront(args, a);
   } else {
     conv::RunConv(plan_, a);
   }
