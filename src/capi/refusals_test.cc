@@ -237,6 +237,9 @@ TEST_F(ApiTest, ConvolutionRefusals) {
   ExpectRefused(call({x, w, nullptr, one, negative, one}), kInvalid, {"padding has the value -1"});
   ExpectRefused(call({x, w, nullptr, one, zero, zero}), kInvalid, {"dilation has the value 0"});
   ExpectRefused(call({x, w, nullptr, one, zero, one, false, nullptr, 3}), kInvalid, {"groups is 3"});
+  ApiTensor five(DType::kF32, {5, 2, 3, 3});
+  ExpectRefused(call({x, five, nullptr, one, zero, one, false, nullptr, 2}), kInvalid,
+                {"groups is 2", "weight has shape [5,2,3,3]", "divide its 5 channels"});
   ExpectRefused(call({x, w, nullptr, one, zero, one, false, nullptr, 0}), kInvalid,
                 {"groups is 0", "1 to 65535"});
   ExpectRefused(call({x, w, nullptr, one, zero, one, false, nullptr, 1, 7}), kInvalid, {"cubeMathType is 7"});

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "graph/ir/known_ops.h"
+#include "op/advice.h"
 #include "op/exact.h"
 
 namespace opsnn::graph {
@@ -34,6 +35,23 @@ std::vector<op::TensorDesc> OutputDescs(const Graph& g, const Node& n) {
   return descs;
 }
 
+// What a node is to its operator.
+struct CallOf {
+  CallOf(const Graph& g, const Node& n)
+      : inputs(g, n, 0, n.num_op_inputs),
+        tail_inputs(g, n, n.num_op_inputs, static_cast<int>(n.inputs.size())),
+        outputs(OutputDescs(g, n)) {
+    context.inputs = inputs.span();
+    context.outputs = outputs;
+    context.attrs = &n.attrs.get();
+    context.tail = n.tail.get();
+    context.tail_inputs = tail_inputs.span();
+  }
+  const Descs inputs, tail_inputs;
+  const std::vector<op::TensorDesc> outputs;
+  op::PlanContext context;
+};
+
 }  // namespace
 
 bool IsRowProgram(const Node& n) { return n.op == Known().Program && n.attrs.Int("row_rank", 0) > 0; }
@@ -61,19 +79,16 @@ Status InferNode(Graph& g, const Node& n) {
 }
 
 Result<op::KernelPtr> PlanNode(const Graph& g, const Node& n, op::PackCache* packs) {
-  const int total = static_cast<int>(n.inputs.size());
-  const Descs inputs(g, n, 0, n.num_op_inputs), tail_inputs(g, n, n.num_op_inputs, total);
-  const std::vector<op::TensorDesc> outputs = OutputDescs(g, n);
-  op::PlanContext c;
-  c.inputs = inputs.span();
-  c.outputs = outputs;
-  c.attrs = &n.attrs.get();
-  c.tail = n.tail.get();
-  c.tail_inputs = tail_inputs.span();
-  c.packs = packs;
-  auto kernel = op::Plan(*n.op, c);
+  CallOf call(g, n);
+  call.context.packs = packs;
+  auto kernel = op::Plan(*n.op, call.context);
   if (!kernel.ok()) return kernel.status().WithContext("node \"" + n.name + "\"");
   return kernel;
+}
+
+bool BlocksBytes(const Graph& g, const Node& n) {
+  const auto& blocks = op::AdviceOf(*n.op).blocks_bytes;
+  return blocks && blocks(CallOf(g, n).context);
 }
 
 Result<std::vector<ConstTensor>> EvaluateNode(const Graph& g, const Node& n) {

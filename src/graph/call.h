@@ -15,6 +15,9 @@ Status InferNode(Graph& g, const Node& n);
 // Plans one node with the descs (dims, layouts, constants) that its values have now.
 Result<op::KernelPtr> PlanNode(const Graph& g, const Node& n, op::PackCache* packs);
 
+// Could the node run on images of bytes in blocks of channels?
+bool BlocksBytes(const Graph& g, const Node& n);
+
 // Plans and runs a node whose inputs are all constants (or, with `unread_inputs`, are not read at all), and
 // returns its outputs, null where absent.
 Result<std::vector<ConstTensor>> EvaluateNode(const Graph& g, const Node& n);

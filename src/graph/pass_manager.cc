@@ -32,6 +32,7 @@ bool MakesParts(const Node& n) {
 constexpr Pass kLoadPasses[] = {
     // Before constant folding, which dequantises weights.
     {"integer_products", true, true, IntegerProducts, IsDequantising},
+    {"byte_pools", true, false, BytePools, IsDequantising},
     {"constant_folding", false, false, ConstantFolding},
     {"identity_removal", false, false, IdentityRemoval},
     {"cse", false, false, CommonSubexpressions},

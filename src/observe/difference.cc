@@ -62,22 +62,22 @@ void DifferenceTracker::Step(const graph::Node& node, const std::vector<std::str
     const auto other = fused_.captured.find(value);
     const HostTensor& mine = *unfused_.captured.at(value);
     const Bounded* local = recomputer_.Local(value);
-    const bool excess = policy_ == NumericsPolicy::kExcess && IsFloat(mine.dtype()) && local != nullptr;
+    const bool carries = policy_ == NumericsPolicy::kExcess && local != nullptr;
+    const bool excess = carries && IsFloat(mine.dtype());
     if (other == fused_.captured.end()) {
       // Inside a fused node: what it may be off by is all that is known. Under the exact policy the bits are
       // the same, as long as those of its inputs are.
       // It was stored in this form and need not have been in the other.
-      if (!excess) continue;
-      std::vector<double> error = WithStore(*local, mine.dtype());
+      if (!carries) continue;
+      std::vector<double> error = excess ? WithStore(*local, mine.dtype()) : local->error;
       if (const std::vector<double>* sums = recomputer_.SumRounding(value))
         for (size_t i = 0; i < std::min(error.size(), sums->size()); ++i) error[i] += (*sums)[i];
-      recomputer_.SetError(value, std::move(error));
+      if (!error.empty()) recomputer_.SetError(value, std::move(error));
       continue;
     }
     std::vector<double> allowed;
     // Integers are equal but where a rounding was decided by what the forms may differ by.
-    if (policy_ == NumericsPolicy::kExcess && !IsFloat(mine.dtype()) && local && !local->error.empty())
-      allowed = local->error;
+    if (carries && !excess && !local->error.empty()) allowed = local->error;
     if (excess) {
       allowed.resize(static_cast<size_t>(mine.size()), 0);
       for (size_t i = 0; i < allowed.size() && i < local->value.v.size(); ++i) {
@@ -90,7 +90,7 @@ void DifferenceTracker::Step(const graph::Node& node, const std::vector<std::str
     std::string text;
     if (first_.value.empty() && Differs(*other->second, mine, allowed, &text))
       first_ = {value, node.name, value + " (node " + node.name + "): " + text, allowed};
-    if (!excess) continue;
+    if (!carries) continue;
     const std::vector<double> a = ToDoubles(*other->second), b = ToDoubles(mine);
     std::vector<double> error(a.size());
     bool any = false;

@@ -206,6 +206,22 @@ Status PassOn(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<
   return PassByCorners(c, y, o, error);
 }
 
+// Errors of the operands as they reach integers: what is accepted of floats (kBoundFactor) decides ties here,
+// as nothing can be added behind.
+Status PassToIntegers(const BoundedCall& c, const ref::Tensor& y, size_t o, std::vector<double>* error) {
+  std::vector<Bounded> wide;
+  for (const Bounded* b : c.inputs) {
+    wide.push_back(b ? *b : Bounded());
+    if (!b || !IsFloat(b->value.dtype)) continue;
+    for (double& e : wide.back().error) e *= kBoundFactor;
+  }
+  std::vector<const Bounded*> inputs;
+  for (size_t i = 0; i < wide.size(); ++i) inputs.push_back(c.inputs[i] ? &wide[i] : nullptr);
+  BoundedCall call = c;
+  call.inputs = inputs;
+  return PassOn(call, y, o, error);
+}
+
 // What the chain's own operands carried, moved along by an operator in the chain.
 Status MovePassed(const BoundedCall& c, size_t o, std::vector<double>* passed) {
   std::vector<Bounded> before;
@@ -306,7 +322,7 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
     r.value = std::move(call.outputs[o]);
     if (!IsFloat(c.output_dtype) || (o > 0 && !IsFloat(r.value.dtype))) {
       // Exact, but for what errors of operands and ties of a rounding decide.
-      if (HasError(c)) OPSNN_RETURN_IF_ERROR(PassOn(c, r.value, o, &r.error));
+      if (HasError(c)) OPSNN_RETURN_IF_ERROR(PassToIntegers(c, r.value, o, &r.error));
       if (o == 0 && !call.steps.empty()) {
         r.error.resize(call.steps.size(), 0);
         for (size_t i = 0; i < r.error.size(); ++i) r.error[i] += call.steps[i];

@@ -120,6 +120,15 @@ Recomputer::Recomputer(const Graph& imported, const Captured& captured, const De
       if (v != graph::kNoValue) ++reads_left_[v];
     }
   }
+  read_again_.assign(g_.values.size(), false);
+  for (const Node& n : g_.nodes) {
+    const bool seen = std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) {
+      return v != graph::kNoValue && captured_.count(g_.values[v].name) > 0;
+    });
+    for (ValueId v : n.inputs) {
+      if (v != graph::kNoValue && !seen) read_again_[v] = true;
+    }
+  }
 }
 
 // From the value back to one of the nodes; nothing is added where the way does not lead there.
@@ -162,7 +171,7 @@ void Recomputer::Release() {
   for (ValueId v : read_now_) {
     if (--reads_left_[v] > 0) continue;
     read_.erase(v);
-    errors_.erase(g_.values[v].name);
+    if (!read_again_[v]) errors_.erase(g_.values[v].name);
   }
   read_now_.clear();
 }

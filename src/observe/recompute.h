@@ -85,6 +85,8 @@ class Recomputer {
   std::unordered_map<std::string, std::vector<double>> sums_;  // of the last Evaluate
   std::unordered_map<std::string, graph::ValueId> ids_;
   std::vector<int> reads_left_;  // by value: readers that have not been evaluated
+  // By value: a reader was not captured, so that it is evaluated again for each of its own readers.
+  std::vector<bool> read_again_;
   std::vector<graph::ValueId> read_now_;
   std::map<std::string, std::vector<double>> errors_;
   Map local_;                                  // of the node being checked

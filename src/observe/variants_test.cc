@@ -65,7 +65,9 @@ TEST(Variants, OperatorsWithoutRowsAreWhatTheTableSays) {
     ++elementwise;
     const std::string name = PlannedPlainly(*def);
     planned += !name.empty();
-    if (!name.empty()) EXPECT_NE(name.find(rows[0].name), std::string::npos) << def->name << ": " << name;
+    if (!name.empty()) {
+      EXPECT_NE(name.find(rows[0].name), std::string::npos) << def->name << ": " << name;
+    }
   }
   // Those that need attributes or operands of several types are not planned here.
   EXPECT_GE(planned, elementwise * 9 / 10) << planned << " of " << elementwise;

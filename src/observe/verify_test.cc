@@ -300,6 +300,49 @@ TEST(Verify, DifferencesThroughSplit) {
   }
 }
 
+// Layers whose sums stand at ties of what is quantised, one result in two: either neighbour is right, and so
+// is what follows from it.
+void MakeQuantised(GraphMaker& m) {
+  const ValueId s = m.Scalar(0.1f), z = m.Const(HostTensor::From<uint8_t>({}, {128}));
+  ValueId y = m.Op("QuantizeLinear", {m.In("x", {1, 16, 6, 7}), s, z});
+  for (int i = 0; i < 4; ++i) {
+    const ValueId w =
+        m.Op("DequantizeLinear", {m.Random({16, 16, 1, 1}, -9, 9, DType::kS8), m.Scalar(0.05f)});
+    ValueId c = m.Op("Conv", {m.Op("DequantizeLinear", {y, s, z}), w, m.Random({16}, -0.001, 0.001)});
+    if (i == 2) c = m.Op("Add", {c, m.Op("DequantizeLinear", {y, s, z})});
+    y = m.Op("QuantizeLinear", {c, s, z});
+  }
+  m.Out(m.Op("Relu", {m.Op("DequantizeLinear", {y, s, z})}));
+}
+
+TEST(Verify, TiesOfQuantisedLayers) {
+  for (auto _ : testing::FuzzFor(300)) {
+    GraphMaker m;
+    MakeQuantised(m);
+    const VerifyReport r = Check(m.graph(), m.RandomFeeds(), NumericsPolicy::kExcess, FusionMode::kForce);
+    EXPECT_TRUE(r.ok) << r.first_bad << r.first_difference;
+  }
+}
+
+// A scale that is off by one in fifty is no tie.
+TEST_F(VerifyFault, ScaleOfAnIntegerProduct) {
+  GraphMaker m;
+  MakeQuantised(m);
+  bool changed = false;
+  graph::SetPassFaultForTest("integer_products", [&](Graph& g) {
+    if (!Find(g, "ConvInteger")) return;
+    for (graph::Value& v : g.values) {
+      if (v.name.find(":scale") == std::string::npos || !v.desc.constant) continue;
+      auto c = std::make_shared<HostTensor>(DType::kF32, v.desc.constant->dims());
+      for (int64_t i = 0; i < c->size(); ++i) c->as<float>()[i] = v.desc.constant->as<float>()[i] * 1.02f;
+      v.desc.constant = c, changed = true;
+    }
+  });
+  const VerifyReport r = Check(m.graph(), m.RandomFeeds(), NumericsPolicy::kExcess, FusionMode::kForce);
+  EXPECT_EQ(r.ok, !changed);  // unless this CPU multiplies bytes no faster than floats
+  EXPECT_EQ(r.guilty_pass, changed ? "integer_products" : "") << r.first_bad << r.first_difference;
+}
+
 // What a fused chain keeps in f32 was rounded to a half in between when it ran in parts.
 TEST(Verify, HalvesInChains) {
   for (auto _ : testing::FuzzFor(100)) {
@@ -344,7 +387,9 @@ TEST_F(VerifyFault, NodeInAnotherOrder) {
     EXPECT_FALSE(r.ok) << op;
     EXPECT_EQ(r.guilty_pass, "transpose_placement") << op;
     for (const NodeCheck& c : r.checks)
-      if (!c.ok) EXPECT_NE(c.op.find(op), std::string::npos) << c.node << " " << c.op;
+      if (!c.ok) {
+        EXPECT_NE(c.op.find(op), std::string::npos) << c.node << " " << c.op;
+      }
   }
 }
 

@@ -45,6 +45,9 @@ struct Advice {
   std::function<std::optional<Attrs>(const Attrs& first, const Program* between, const Program* expanded)>
       pair_attrs;
 
+  // Could this call, whose layouts are not read, run with its image and its result as blocks of bytes?
+  std::function<bool(const PlanContext& call)> blocks_bytes;
+
   // Arithmetic steps of a call, where they follow neither from a program nor from the declaration.
   std::function<double(InputDescs inputs, std::span<const TensorDesc* const> outputs, const Attrs& attrs)>
       steps;

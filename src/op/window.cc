@@ -70,6 +70,18 @@ Status ReadPads(const char* op, std::span<const int64_t> v, Window* w) {
   return OkStatus();
 }
 
+// Pads beside auto_pad: zeros, which writers fill in, or what auto_pad makes of them.
+Status CheckBeside(const char* op, const Window& given, const Window& made, int axis) {
+  const int64_t begin = given.pad_begin[axis], end = given.pad_end[axis];
+  if ((begin == 0 && end == 0) || (begin == made.pad_begin[axis] && end == made.pad_end[axis]))
+    return OkStatus();
+  return InvalidArgument(
+      "%s: attribute pads asks for %lld and %lld along spatial dimension %d beside auto_pad, which makes "
+      "%lld "
+      "and %lld; allowed: one of the two attributes",
+      op, ll{begin}, ll{end}, made.DimOf(axis), ll{made.pad_begin[axis]}, ll{made.pad_end[axis]});
+}
+
 void SplitSame(Window* w, int axis, int64_t total) {
   const int64_t small = total / 2, large = total - small;
   w->pad_begin[axis] = w->auto_pad == AutoPad::kSameUpper ? small : large;
@@ -114,6 +126,14 @@ Result<Window> ReadWindow(const char* op, const Attrs& attrs, const Dims& kernel
     return InvalidArgument("%s: attribute auto_pad is \"%s\"; allowed: NOTSET, SAME_UPPER, SAME_LOWER, VALID",
                            op, std::string(auto_pad).c_str());
   }
+  if (w.auto_pad != AutoPad::kNotSet && !given.pads.empty()) {
+    OPSNN_RETURN_IF_ERROR(ReadPads(op, given.pads, &w));
+    w.pads_beside = true;
+    Window none;
+    none.spatial = w.spatial;
+    for (int axis = 0; w.auto_pad == AutoPad::kValid && axis < 3; ++axis)
+      OPSNN_RETURN_IF_ERROR(CheckBeside(op, w, none, axis));
+  }
   w.ceil_mode = given.ceil_mode;
   for (int axis = 0; axis < 3; ++axis) {
     if (w.kernel[axis] > 1 && w.dilation[axis] > kMaxSize / w.kernel[axis]) {
@@ -129,7 +149,9 @@ Result<int64_t> WindowOutput(const char* op, Window* w, int axis, int64_t in) {
   const int64_t stride = w->stride[axis], extent = w->Extent(axis);
   if (IsSame(*w)) {
     const int64_t out = (in + stride - 1) / stride;
+    const Window given = *w;
     SplitSame(w, axis, std::max<int64_t>(0, (out - 1) * stride + extent - in));
+    if (w->pads_beside) OPSNN_RETURN_IF_ERROR(CheckBeside(op, given, *w, axis));
     return out;
   }
   const int64_t padded = in + w->pad_begin[axis] + w->pad_end[axis];
@@ -166,9 +188,11 @@ Result<int64_t> TransposedOutput(const char* op, Window* w, int axis, int64_t in
   }
   // An explicit size (or SAME): the padding is what is left over. A size beyond all products adds positions
   // behind them (a negative end), never before.
+  const Window given = *w;
   const int64_t total = full - wanted, cut = std::max<int64_t>(0, total);
   w->pad_begin[axis] = w->auto_pad == AutoPad::kSameUpper ? cut / 2 : cut - cut / 2;
   w->pad_end[axis] = total - w->pad_begin[axis];
+  if (w->pads_beside) OPSNN_RETURN_IF_ERROR(CheckBeside(op, given, *w, axis));
   return wanted;
 }
 

@@ -23,6 +23,7 @@ struct Window {
   int64_t pad_end[3] = {0, 0, 0};
   AutoPad auto_pad = AutoPad::kNotSet;
   bool ceil_mode = false;
+  bool pads_beside = false;  // SAME, and pads that must be what it stands for
 
   // Axis of the user's spatial dim i, and back.
   int AxisOf(int i) const { return spatial < 3 ? 2 - spatial + i : i == 0 ? 2 : i - 1; }

@@ -254,10 +254,7 @@ Status Adapt_AdaptiveMaxPool(const Call& call, OpCall& out) {
   OPSNN_RETURN_IF_ERROR(RequireIndices(call, indices, result));
   const auto& sizes = call.Ints("outputSize");
   const Operand x = WithBatch(self, axes), y = WithBatch(result, axes), at = WithBatch(indices, axes);
-  if (static_cast<int>(sizes.size()) != axes) {
-    return InvalidArgument("%s: outputSize has %zu values; allowed: %d", call.function().api, sizes.size(),
-                           axes);
-  }
+  OPSNN_RETURN_IF_ERROR(RequireOutputSizes(call, static_cast<size_t>(axes)));
   std::vector<int64_t> even;
   for (int a = 0; a < axes; ++a) {
     const int64_t n = x.desc.dims[2 + a], count = sizes[static_cast<size_t>(a)];

@@ -252,6 +252,20 @@ Status BindAdaptive(const Call& call, const Operand& image, const Operand& poole
 
 }  // namespace
 
+Status RequireOutputSizes(const Call& call, size_t axes) {
+  const auto& size = call.Ints("outputSize");
+  if (size.size() != axes) {
+    return InvalidArgument("%s: outputSize has %zu values; allowed: %zu", call.function().api, size.size(),
+                           axes);
+  }
+  for (size_t i = 0; i < axes; ++i) {
+    if (size[i] >= 0) continue;
+    return InvalidArgument("%s: outputSize[%zu] is %lld; allowed: 0 or more", call.function().api, i,
+                           static_cast<long long>(size[i]));
+  }
+  return OkStatus();
+}
+
 Status Adapt_AvgPool3d(const Call& call, OpCall& out) {
   const Operand x = Arg(call, "self"), y = Arg(call, "out");
   OPSNN_RETURN_IF_ERROR(RequireRank(call, x, 4, 5));
@@ -278,11 +292,8 @@ Status Adapt_AdaptiveAvgPool(const Call& call, OpCall& out) {
     return BindAdaptive(call, y, grad, true, axes, &out);
   }
   const Operand x = Arg(call, "self"), y = Arg(call, "out");
+  OPSNN_RETURN_IF_ERROR(RequireOutputSizes(call, axes));
   const auto& size = call.Ints("outputSize");
-  if (size.size() != axes) {
-    return InvalidArgument("%s: outputSize has %zu values; allowed: %zu", call.function().api, size.size(),
-                           axes);
-  }
   for (size_t i = 0; i < axes; ++i) {
     const int at = y.desc.dims.rank() - static_cast<int>(axes - i);
     if (at >= 0 && y.desc.dims[at] == size[i]) continue;

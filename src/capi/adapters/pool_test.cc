@@ -246,6 +246,10 @@ TEST_F(Pools, PositionsBackAndUnpool) {
   ExpectRefused(CALL(aclnnMaxPool2dWithIndices, x, two, two, two, one, false, y, at), 161002,
                 {"padding", "at most 1"});
   ExpectRefused(CALL(aclnnMaxUnpool2d, y, at, five, x), 161002, {"outputSize", "[1,1,4,4]"});
+  ApiInts below({-1, 3});
+  ExpectRefused(CALL(aclnnAdaptiveAvgPool2d, x, below, y), 161002,
+                {"outputSize[0] is -1", "allowed: 0 or more"});
+  ExpectRefused(CALL(aclnnAdaptiveMaxPool2d, x, below, y, at), 161002, {"outputSize[0] is -1"});
 }
 
 }  // namespace

@@ -24,6 +24,9 @@ struct AdaptiveAxis {
   }
 };
 
+// outputSize of an adaptive pool: one size of 0 or more for each of `axes`.
+Status RequireOutputSizes(const Call& call, size_t axes);
+
 }  // namespace opsnn::capi
 
 #endif  // OPSNN_CAPI_ADAPTERS_POOL_WINDOWS_H_

@@ -11,7 +11,7 @@ namespace opsnn::graph {
   X(Add) X(BatchNormalization) X(BatchNormalizationTraining) X(Cast) X(Clip) X(Concat) X(Conv)            \
   X(ConvBatchNormTraining) X(ConvInteger) X(ConvTranspose) X(DepthToSpace) X(DepthwisePointwise) X(DequantizeLinear)                         \
   X(Div) X(Dropout) X(Erf) X(Exp) X(Expand) X(FeedForward) X(Flatten) X(Gather) X(Gelu) X(Gemm) X(HardSigmoid) X(HardSwish)         \
-  X(Identity) X(LayerNormalization) X(Log) X(MatMul) X(MatMulInteger) X(Mish) X(Mul) X(Pad) X(Pow) X(Program) X(QuantizeLinear) \
+  X(Identity) X(LayerNormalization) X(Log) X(MatMul) X(MatMulInteger) X(MaxPool) X(Mish) X(Mul) X(Pad) X(Pow) X(Program) X(QuantizeLinear) \
   X(RMSNormalization) X(ReduceMean) X(Reshape) X(Shape) X(Sigmoid) X(Size) X(Slice) X(Softmax)             \
   X(Softplus) X(Split) X(Sqrt) X(Squeeze) X(Sub) X(Swish) X(Tanh) X(Tile) X(TransData) X(Transpose)        \
   X(Unsqueeze)

@@ -378,7 +378,9 @@ TEST(IntegerFusion, QuantisedToOtherTypes) {
     const ValueId w = m.Op("DequantizeLinear", {m.Random({64, 32}, -128, 127, DType::kS8), m.Scalar(0.1f)});
     m.Out(m.Op("MatMul", {m.Op("DequantizeLinear", {q, m.Scalar(0.05f)}), w}));
     const Outcome o = ExpectFusionKeepsResults(m, 64);
-    if (to == 5) EXPECT_EQ(o.Count("MatMulInteger"), 0);
+    if (to == 5) {
+      EXPECT_EQ(o.Count("MatMulInteger"), 0);
+    }
   }
 }
 

@@ -33,8 +33,7 @@ ConstTensor BlockConstant(const HostTensor& t, const Dims& d, const Layout& layo
 
 class LayoutAssigner {
  public:
-  LayoutAssigner(Graph& g, PassContext& c)
-      : r_(g), g_(g), c_(c), transdata_(Known().TransData), blocked_(BlockedLayout(DType::kF32)) {}
+  LayoutAssigner(Graph& g, PassContext& c) : r_(g), g_(g), c_(c), transdata_(Known().TransData) {}
 
   Status Run() {
     if (!transdata_) return OkStatus();
@@ -45,7 +44,7 @@ class LayoutAssigner {
     for (size_t n = 0; n < mode_.size(); ++n)
       if (mode_[n])
         for (ValueId v : g_.nodes[n].outputs)
-          if (v != kNoValue) g_.values[v].desc.layout = blocked_;
+          if (v != kNoValue) g_.values[v].desc.layout = BlockedOf(v);
     const NodeId count = static_cast<NodeId>(mode_.size());
     for (NodeId n = 0; n < count; ++n) OPSNN_RETURN_IF_ERROR(Convert(n));
     for (ValueId& v : g_.outputs) v = Stored(v, Layout());
@@ -53,10 +52,16 @@ class LayoutAssigner {
   }
 
  private:
+  static bool IsByte(DType t) { return t == DType::kU8 || t == DType::kS8; }
   bool Image(ValueId v) const {
     if (v == kNoValue) return false;
     const op::TensorDesc& d = r_.desc(v);
-    return d.dtype == DType::kF32 && d.dims.rank() == 4 && NumElements(d.dims) > 0;
+    return (d.dtype == DType::kF32 || IsByte(d.dtype)) && d.dims.rank() == 4 && NumElements(d.dims) > 0;
+  }
+  Layout BlockedOf(ValueId v) const { return BlockedLayout(r_.desc(v).dtype); }
+  // Convolutions of floats, and those of bytes that make bytes.
+  static bool Prefers(const Node& n) {
+    return n.op->layout == op::LayoutRule::kPrefers || n.op == Known().ConvInteger;
   }
   bool OneElement(ValueId v) const { return NumElements(r_.desc(v).dims) == 1; }
 
@@ -69,19 +74,21 @@ class LayoutAssigner {
   };
 
   // Operands of an elementwise chain, relative to the result's dims.
-  Role ElementwiseRole(ValueId v, const Dims& out) const {
+  Role ElementwiseRole(ValueId v, const op::TensorDesc& out) const {
     if (v == kNoValue || OneElement(v)) return Role::kIgnored;
     const op::TensorDesc& d = r_.desc(v);
-    if (d.dtype != DType::kF32 || d.dims.rank() > 4) return Role::kForbids;
-    if (g_.values[v].IsConstant()) return Role::kConstant;
+    // Blocks of bytes and of floats hold different channels.
+    if (IsByte(d.dtype) != IsByte(out.dtype) || d.dims.rank() > 4) return Role::kForbids;
+    if (g_.values[v].IsConstant()) return d.dtype == DType::kF32 ? Role::kConstant : Role::kForbids;
     // A single channel against many would have to be repeated in every lane.
-    return Image(v) && d.dims[1] == out[1] ? Role::kCarries : Role::kForbids;
+    return Image(v) && d.dims[1] == out.dims[1] ? Role::kCarries : Role::kForbids;
   }
 
   Role RoleOf(const Node& n, size_t i) const {
     const ValueId v = n.inputs[i];
     const bool is_tail = static_cast<int>(i) >= n.num_op_inputs;
-    const Dims& out = r_.desc(n.outputs[0]).dims;
+    const op::TensorDesc& out = r_.desc(n.outputs[0]);
+    if (n.op == Known().ConvInteger) return i == 0 ? Role::kCarries : Role::kIgnored;
     if (is_tail || n.op->layout == op::LayoutRule::kElementwise) return ElementwiseRole(v, out);
     const op::Declaration* decl = n.op->declaration;
     const bool variadic = decl && !decl->inputs.empty() && decl->inputs.back().variadic;
@@ -91,9 +98,14 @@ class LayoutAssigner {
   }
 
   bool CanBlock(const Node& n) const {
-    if (n.op->layout == op::LayoutRule::kLogicalOnly || n.outputs.empty() || IsRowProgram(n)) return false;
+    if ((n.op->layout == op::LayoutRule::kLogicalOnly && !Prefers(n)) || n.outputs.empty() || IsRowProgram(n))
+      return false;
     for (ValueId v : n.outputs)
       if (!Image(v)) return false;
+    if (n.op == Known().ConvInteger) return Image(n.inputs[0]) && BlocksBytes(g_, n);
+    if (IsByte(r_.desc(n.outputs[0]).dtype) && n.op != Known().Program &&
+        (n.op != Known().MaxPool || n.outputs.size() > 1))
+      return false;
     for (size_t i = 0; i < n.inputs.size(); ++i)
       if (RoleOf(n, i) == Role::kForbids) return false;
     return true;
@@ -110,7 +122,7 @@ class LayoutAssigner {
     for (NodeId n = 0; n < r_.num_nodes(); ++n) {
       const Node& node = g_.nodes[n];
       if (!CanBlock(node)) continue;
-      if (node.op->layout == op::LayoutRule::kPrefers) {
+      if (Prefers(node)) {
         mode_[n] = true;
         continue;
       }
@@ -127,9 +139,7 @@ class LayoutAssigner {
   void Backward() {
     for (NodeId n = r_.num_nodes() - 1; n >= 0; --n) {
       const Node& node = g_.nodes[n];
-      if (mode_[n] || node.op->layout == op::LayoutRule::kPrefers || node.outputs.size() != 1 ||
-          !CanBlock(node))
-        continue;
+      if (mode_[n] || Prefers(node) || node.outputs.size() != 1 || !CanBlock(node)) continue;
       const ValueId out = node.outputs[0];
       const auto& users = r_.Users(out);
       if (users.empty() || r_.IsOutput(out)) continue;
@@ -153,8 +163,7 @@ class LayoutAssigner {
 
   // The first layer: unblocked input with few channels.
   bool TakesPlain(const Node& n, size_t i) const {
-    return n.op->layout == op::LayoutRule::kPrefers && i == 0 &&
-           r_.desc(n.inputs[0]).dims[1] <= kFewChannels && !Blocked(n.inputs[0]);
+    return Prefers(n) && i == 0 && r_.desc(n.inputs[0]).dims[1] <= kFewChannels && !Blocked(n.inputs[0]);
   }
 
   Status Convert(NodeId n) {
@@ -167,7 +176,7 @@ class LayoutAssigner {
         continue;
       }
       const Role role = RoleOf(node, i);
-      if (role == Role::kCarries && !TakesPlain(node, i)) r_.SetInput(n, i, Stored(v, blocked_));
+      if (role == Role::kCarries && !TakesPlain(node, i)) r_.SetInput(n, i, Stored(v, BlockedOf(v)));
       if (role == Role::kIgnored && !g_.values[v].IsConstant() && !OneElement(v))
         r_.SetInput(n, i, Stored(v, Layout()));
       if (role == Role::kConstant) {
@@ -186,7 +195,7 @@ class LayoutAssigner {
     if (!fresh) return it->second;
     ++c_.matches, ++c_.effects;
     Value made;
-    made.name = g_.values[v].name + (layout == blocked_ ? ":NC1HWC0" : ":ND");
+    made.name = g_.values[v].name + (layout.format == Format::kNC1HWC0 ? ":NC1HWC0" : ":ND");
     made.desc = r_.desc(v);
     made.desc.layout = layout;
     Node n;
@@ -208,14 +217,14 @@ class LayoutAssigner {
     Value made;
     made.name = g_.values[v].name + ":NC1HWC0";
     made.desc.dtype = r_.desc(v).dtype;
-    made.desc.layout = blocked_;
+    made.desc.layout = BlockedOf(v);
     made.desc.dims = Dims::Filled(4, 1);
     for (int i = 0, shift = 4 - t->dims().rank(); i < t->dims().rank(); ++i)
       made.desc.dims[i + shift] = t->dims()[i];
     const auto make = [&]() -> std::shared_ptr<const void> {
-      return BlockConstant(*t, made.desc.dims, blocked_);
+      return BlockConstant(*t, made.desc.dims, made.desc.layout);
     };
-    const std::string key = "stored " + opsnn::ToString(blocked_);
+    const std::string key = "stored " + opsnn::ToString(made.desc.layout);
     const std::shared_ptr<const void> data = c_.packs ? c_.packs->GetOrMake(t, key, make) : make();
     if (!data) return kNoValue;
     made.stored = std::static_pointer_cast<const HostTensor>(data);
@@ -226,7 +235,6 @@ class LayoutAssigner {
   Graph& g_;
   PassContext& c_;
   const op::OpDef* transdata_;
-  const Layout blocked_;
   std::vector<bool> mode_;                // by node: its images are blocked
   std::map<ValueId, ValueId> converted_;  // value -> the same in the other layout
 };

@@ -9,6 +9,8 @@ namespace opsnn::graph {
 // Products of dequantised bytes become products of the bytes, scaled behind, where the CPU multiplies those
 // faster.
 Status IntegerProducts(Graph& g, PassContext& c);
+// MaxPool runs on bytes in front of DequantizeLinear; bytes that are dequantised and quantised alike stay.
+Status BytePools(Graph& g, PassContext& c);
 // Nodes on constants become constants (shape arithmetic needs concrete shapes: see InferGraph).
 Status ConstantFolding(Graph& g, PassContext& c);
 // Nodes that return their input: Identity, Dropout, Cast to the same dtype, x*1, x/1, Reshape, Transpose,

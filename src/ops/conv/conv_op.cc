@@ -27,22 +27,31 @@ Status CheckChannels(const char* name, bool transposed, const Dims& x, const Dim
   const int64_t c = x[1];
   if (groups < 1) return InvalidArgument("%s: attribute group is %lld; allowed: 1 or more", name, ll{groups});
   if (c >= 0 && c % groups != 0) {
-    return InvalidArgument("%s: X has %lld channels, which attribute group = %lld does not divide", name,
-                           ll{c}, ll{groups});
+    return InvalidArgument(
+        "%s: X has %lld channels, which attribute group = %lld does not divide; allowed: a "
+        "multiple of group",
+        name, ll{c}, ll{groups});
   }
   int64_t product;
   if (w[1] >= 0 && __builtin_mul_overflow(w[1], groups, &product)) {
-    return InvalidArgument("%s: attribute group is %lld; allowed: a divisor of the number of channels", name,
-                           ll{groups});
+    return InvalidArgument(
+        "%s: attribute group is %lld and W has shape %s; allowed: a divisor of the number of "
+        "channels",
+        name, ll{groups}, ToString(w).c_str());
   }
   const int64_t wc = transposed ? w[0] : w[1] < 0 ? kUnknownDim : w[1] * groups;
   if (c >= 0 && wc >= 0 && wc != c) {
-    return InvalidArgument("%s: W has shape %s with group %lld, made for %lld channels; X has %lld", name,
-                           ToString(w).c_str(), ll{groups}, ll{wc}, ll{c});
+    return InvalidArgument(
+        "%s: W has shape %s with group %lld, made for %lld channels; X has %lld; allowed: dim "
+        "%d of W equal to %lld",
+        name, ToString(w).c_str(), ll{groups}, ll{wc}, ll{c}, transposed ? 0 : 1,
+        ll{transposed ? c : c / groups});
   }
   if (!transposed && w[0] >= 0 && w[0] % groups != 0) {
-    return InvalidArgument("%s: W has %lld output channels, which attribute group = %lld does not divide",
-                           name, ll{w[0]}, ll{groups});
+    return InvalidArgument(
+        "%s: W has %lld output channels, which attribute group = %lld does not divide; "
+        "allowed: a multiple of group",
+        name, ll{w[0]}, ll{groups});
   }
   return OkStatus();
 }
@@ -71,12 +80,14 @@ Result<Dims> KernelDims(const char* name, const Dims& w, const op::Attrs& attrs)
   return kernel;
 }
 
-Status CheckOutputPadding(const char* name, const op::Window& w, int axis, int64_t padding) {
+Status CheckOutputPadding(const char* name, const op::Window& w, int dim, int64_t padding) {
+  const int axis = w.AxisOf(dim);
   const int64_t limit = std::max(w.stride[axis], w.dilation[axis]);
   if (padding >= 0 && padding < limit) return OkStatus();
   return InvalidArgument(
-      "%s: attribute output_padding has the value %lld; allowed: 0 to %lld, less than stride or dilation",
-      name, ll{padding}, ll{limit - 1});
+      "%s: attribute output_padding[%d] is %lld; allowed: 0 to %lld, less than the larger of stride %lld and "
+      "dilation %lld",
+      name, dim, ll{padding}, ll{limit - 1}, ll{w.stride[axis]}, ll{w.dilation[axis]});
 }
 
 // output_padding or output_shape: one value per spatial dim, or absent.
@@ -133,7 +144,7 @@ Result<ConvCall> ResolveConv(const char* name, bool transposed, const Dims& x, c
     const int64_t in = x[2 + i];
     const int64_t padding = extra.empty() ? 0 : extra[static_cast<size_t>(i)];
     const int64_t size = wanted.empty() ? kUnknownDim : wanted[static_cast<size_t>(i)];
-    if (transposed) OPSNN_RETURN_IF_ERROR(CheckOutputPadding(name, call.window, axis, padding));
+    if (transposed) OPSNN_RETURN_IF_ERROR(CheckOutputPadding(name, call.window, i, padding));
     if (in < 0) {
       call.out.push_back(transposed ? size : kUnknownDim);
       continue;

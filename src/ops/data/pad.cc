@@ -64,9 +64,11 @@ Status Infer(op::InferContext& c) {
     const int64_t cut = std::max<int64_t>(-pads->before[i], 0) + std::max<int64_t>(-pads->after[i], 0);
     dims[i] += pads->before[i] + pads->after[i];
     if (cut > x.dims[i]) {
-      return InvalidArgument("%s: pads %lld and %lld cut more than axis %d of size %lld has", kOp,
-                             static_cast<long long>(pads->before[i]), static_cast<long long>(pads->after[i]),
-                             i, static_cast<long long>(x.dims[i]));
+      return InvalidArgument(
+          "%s: pads %lld and %lld cut more than axis %d of size %lld has; allowed: together "
+          "at least %lld",
+          kOp, static_cast<long long>(pads->before[i]), static_cast<long long>(pads->after[i]), i,
+          static_cast<long long>(x.dims[i]), static_cast<long long>(-x.dims[i]));
     }
     if (mode == "constant") continue;
     OPSNN_RETURN_IF_ERROR(CheckReach(mode, pads->before[i], x.dims[i], i));

@@ -27,7 +27,9 @@ Result<Dims> Resolve(const std::vector<int64_t>& shape, const Dims& from, bool a
       d = 1;
     } else if (d == 0 && !allow_zero) {
       if (static_cast<int>(i) >= from.rank()) {
-        return BadShape(shape, from, "a 0 keeps the input's dim, but there is none at its place");
+        return BadShape(shape, from,
+                        "a 0 keeps the input's dim, but there is none at its place; allowed: "
+                        "0 in place of a dim of the input");
       }
       d = from[static_cast<int>(i)];
     }
@@ -39,14 +41,17 @@ Result<Dims> Resolve(const std::vector<int64_t>& shape, const Dims& from, bool a
     return dims;
   }
   const std::optional<int64_t> product = CheckedNumElements(dims);
-  if (!product) return BadShape(shape, from, "the number of elements does not fit 63 bits");
+  if (!product)
+    return BadShape(shape, from, "the number of elements does not fit 63 bits; allowed: that of the input");
   const int64_t have = NumElements(from), want = *product;
   if (inferred < 0) {
     if (have == want) return dims;
     return BadShape(shape, from, "the numbers of elements differ; allowed: the same number");
   }
   if (want == 0 || have % want != 0) {
-    return BadShape(shape, from, "no size in place of -1 gives the same number of elements");
+    return BadShape(shape, from,
+                    "no size in place of -1 gives the same number of elements; allowed: other dims "
+                    "whose product divides it");
   }
   dims[inferred] = have / want;
   return dims;

@@ -1,8 +1,10 @@
 #include "ops/pooling/pool_op.h"
 
 #include "base/int_math.h"
+#include "kernels/pool/bytes.h"
 #include "kernels/pool/inside.h"
 #include "op/pointwise.h"
+#include "ops/data/data_op.h"
 #include "ops/pooling/image_kernel.h"
 #include "vector/run.h"
 
@@ -146,9 +148,31 @@ class PoolKernel : public ImageKernel {
   std::shared_ptr<const vector::CompiledProgram> power_, root_;
 };
 
+pool::PoolShape PlaneShape(const Dims& x, const PoolWindow& window) {
+  const op::Window& w = window.plane;
+  pool::PoolShape s;
+  s.n = x[0], s.c = x[1], s.h = x[2], s.w = x[3], s.oh = window.out[2], s.ow = window.out[3];
+  s.kh = w.kernel[0], s.kw = w.kernel[1], s.sh = w.stride[0], s.sw = w.stride[1];
+  s.dh = w.dilation[0], s.dw = w.dilation[1], s.pt = w.pad_begin[0], s.pl = w.pad_begin[1];
+  return s;
+}
+
+bool InBlocksOfBytes(const TensorDesc& d) {
+  return (d.dtype == DType::kU8 || d.dtype == DType::kS8) && d.dims.rank() == 4 && d.IsContiguous() &&
+         d.layout == Layout{Format::kNC1HWC0, pool::kByteC0};
+}
+
 Result<KernelPtr> PlanPool(const char* name, pool::Kind kind, const PlanContext& c, int64_t p = 0) {
   OPSNN_ASSIGN_OR_RETURN(const PoolWindow w, ResolvePool(name, c.inputs[0]->dims, op::AttrsOf(c.attrs)));
   if (c.outputs.size() > 1) return PlanMaxIndices(c, w);
+  if (kind == pool::Kind::kMax && InBlocksOfBytes(*c.inputs[0]) && InBlocksOfBytes(c.outputs[0])) {
+    const pool::PoolShape s = PlaneShape(c.inputs[0]->dims, w);
+    const bool is_signed = c.inputs[0]->dtype == DType::kS8;
+    return MakeKernel("max pool in blocks of bytes", [s, is_signed](const op::RunArgs& args) {
+      pool::RunByteMaxPool(s, is_signed, args.inputs[0], args.outputs[0]);
+      return OkStatus();
+    });
+  }
   auto kernel = std::make_shared<PoolKernel>();
   OPSNN_RETURN_IF_ERROR(kernel->Plan(name, kind, c, w, p));
   return KernelPtr(std::move(kernel));

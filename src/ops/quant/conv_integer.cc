@@ -1,4 +1,6 @@
+#include "op/advice.h"
 #include "ops/data/data_op.h"
+#include "ops/quant/byte_conv.h"
 #include "ops/quant/integer_conv.h"
 
 namespace opsnn::ops {
@@ -16,5 +18,12 @@ OPSNN_DEFINE_OPERATOR(ConvInteger) {
                            InferIntegerConv(kOp, c.inputs, c.attrs, kOperands, DType::kS32));
     return SetOutput(c, std::move(y));
   };
-  def.plan = [](const op::PlanContext& c) { return PlanIntegerConv(kOp, c, kOperands, nullptr); };
+  def.plan = [](const op::PlanContext& c) {
+    const bool blocked = c.outputs[0].layout.format == Format::kNC1HWC0;
+    return blocked ? PlanByteConv(c) : PlanIntegerConv(kOp, c, kOperands, nullptr);
+  };
+}
+
+OPSNN_DEFINE_ADVICE(ConvInteger) {
+  advice.blocks_bytes = [](const op::PlanContext& c) { return ByteConvRefusal(c) == nullptr; };
 }

@@ -97,13 +97,22 @@ Status CheckConvShapes(const Call& call, const char* name, const Dims& x, const 
   if (groups < 1 || groups > 65535) {
     return InvalidArgument("%s: groups is %lld; allowed: 1 to 65535", api, ll{groups});
   }
-  const int64_t channels = transposed ? w[0] : w[1] * groups;
-  if (channels != x[1] || x[1] % groups != 0 || (!transposed && w[0] % groups != 0)) {
+  const auto divides = [&](const char* what, const Dims& dims, int64_t channels) -> Status {
+    if (channels % groups == 0) return OkStatus();
     return InvalidArgument(
-        "%s: groups is %lld with %s %s and weight %s; allowed: groups that divide the channels, "
-        "weight made for %lld input channels",
-        api, ll{groups}, name, ToString(x).c_str(), ToString(w).c_str(), ll{x[1]});
+        "%s: groups is %lld and %s has shape %s; allowed: groups that divide its %lld channels", api,
+        ll{groups}, what, ToString(dims).c_str(), ll{channels});
+  };
+  OPSNN_RETURN_IF_ERROR(divides(name, x, x[1]));
+  const int64_t wanted = transposed ? x[1] : x[1] / groups;
+  if (w[transposed ? 0 : 1] != wanted) {
+    return InvalidArgument(
+        "%s: groups is %lld and weight has shape %s; allowed: weight made for %lld input channels, whose dim "
+        "%d is "
+        "%lld",
+        api, ll{groups}, ToString(w).c_str(), ll{x[1]}, transposed ? 0 : 1, ll{wanted});
   }
+  if (!transposed) OPSNN_RETURN_IF_ERROR(divides("weight", w, w[0]));
   for (int i = 2; i < w.rank(); ++i) {
     if (w[i] < 1)
       return InvalidArgument("%s: weight has shape %s; allowed: spatial sizes of 1 or more", api,
