@@ -10,6 +10,7 @@
 
 #include "opsnn/model.h"
 #include "opsnn/operator_model.h"
+#include "opsnn/planner.h"
 
 namespace cli {
 
@@ -79,6 +80,8 @@ void Note(const std::string& text);
 const std::vector<std::string>& Notes();
 double Median(std::vector<double> v);
 Json ToJson(const opsnn::plan::Decision& d);
+Json ToJson(const opsnn::PlanCacheUse& c);
+int64_t Blocks(const opsnn::plan::Region& r);  // of rows, the last of which may be shorter
 
 // A line that rewrites itself on a terminal and stays silent elsewhere.
 class Progress {

@@ -133,7 +133,21 @@ struct BenchTimes {
   double first_ms = 0;
   std::vector<double> fused_ms, unfused_ms;  // in turns
   opsnn::RunStats fused, unfused;            // of the first run behind the first call
+  // After all runs: plans of the model in its chosen form that were made, and found by later runs; the
+  // planner's caches; calls that ran by regions.
+  int64_t plans_made = 0, plans_found = 0;
+  opsnn::PlanCaches caches;
+  opsnn::RegionCounters regions;
 };
+
+Status CountPlans(opsnn::Model& model, const opsnn::Feeds& feeds, BenchTimes* t) {
+  opsnn::RunStats last;
+  if (auto out = model.RunProfiled(feeds, &last); !out.ok()) return out.status();
+  t->plans_made = last.plans_made, t->plans_found = last.plans_found;
+  t->caches = opsnn::PlanCachesUsed();
+  t->regions = opsnn::RegionsRun();
+  return opsnn::OkStatus();
+}
 
 // Is fusion off, by the option or else the setting? There is one form then.
 bool FusionOff(const Target& target) {
@@ -157,6 +171,7 @@ Result<BenchTimes> MeasureUnfused(opsnn::Model& unfused, const opsnn::Feeds& fee
     t.unfused_ms.push_back(*ms);
     progress.Update(i + 1, runs);
   }
+  if (Status s = CountPlans(unfused, feeds, &t); !s.ok()) return s;
   return t;
 }
 
@@ -178,6 +193,7 @@ Result<BenchTimes> Measure(opsnn::Model& fused, opsnn::Model& unfused, const ops
     t.unfused_ms.push_back(*y);
     progress.Update(i + 1, runs);
   }
+  if (Status s = CountPlans(fused, feeds, &t); !s.ok()) return s;
   return t;
 }
 
@@ -187,19 +203,25 @@ Json ReportJson(const Target& target, const BenchOptions& o, const BenchTimes& t
   Json before = Json::array();
   if (!off) before.push_back(TimesJson(t.fused.times));
   before.push_back(TimesJson(t.unfused.times));
-  return {{"model", target.Describe()},
-          {"threads", opsnn::GetSystemInfo().threads},
-          {"runs", o.runs},
-          {"first_ms", t.first_ms},
-          {"fused_ms", off ? Json() : Summary(t.fused_ms)},
-          {"unfused_ms", Summary(t.unfused_ms)},
-          {"peak_bytes", run.peak_bytes},
-          {"bytes_moved", run.bytes_moved},
-          {"weight_bytes", run.weight_bytes},
-          {"nodes_imported", run.nodes_imported},
-          {"nodes_run", run.nodes_run},
-          {"before_us", before},
-          {"notes", Notes()}};
+  return {
+      {"model", target.Describe()},
+      {"threads", opsnn::GetSystemInfo().threads},
+      {"runs", o.runs},
+      {"first_ms", t.first_ms},
+      {"fused_ms", off ? Json() : Summary(t.fused_ms)},
+      {"unfused_ms", Summary(t.unfused_ms)},
+      {"peak_bytes", run.peak_bytes},
+      {"bytes_moved", run.bytes_moved},
+      {"unfused_bytes_moved", t.unfused.bytes_moved},
+      {"weight_bytes", run.weight_bytes},
+      {"nodes_imported", run.nodes_imported},
+      {"nodes_run", run.nodes_run},
+      {"before_us", before},
+      {"plans", {{"made", t.plans_made}, {"found", t.plans_found}}},
+      {"verdict_cache", cli::ToJson(t.caches.verdicts)},
+      {"regions",
+       {{"calls", t.regions.calls}, {"blocks_fused", t.regions.fused}, {"blocks_split", t.regions.split}}},
+      {"notes", Notes()}};
 }
 
 void PrintReport(const Target& target, const BenchOptions& o, const BenchTimes& t) {
@@ -220,6 +242,19 @@ void PrintReport(const Target& target, const BenchOptions& o, const BenchTimes& 
   std::printf("  peak %.2f MiB, moved %.2f MiB, weights %.2f MiB, nodes %d -> %d\n",
               run.peak_bytes / 1048576.0, run.bytes_moved / 1048576.0, run.weight_bytes / 1048576.0,
               run.nodes_imported, run.nodes_run);
+  if (!off && t.unfused.bytes_moved > 0)
+    std::printf("  moved unfused %.2f MiB in %d nodes: fusing and merging leave %.0f %% of it\n",
+                t.unfused.bytes_moved / 1048576.0, t.unfused.nodes_run,
+                100.0 * static_cast<double>(run.bytes_moved) / static_cast<double>(t.unfused.bytes_moved));
+  const auto ll = [](int64_t v) { return static_cast<long long>(v); };
+  const opsnn::PlanCacheUse& v = t.caches.verdicts;
+  std::printf(
+      "  plans by size: %lld made, %lld times found; verdicts by shape class: %lld decided, %lld found, %lld "
+      "of %lld bytes kept\n",
+      ll(t.plans_made), ll(t.plans_found), ll(v.misses), ll(v.hits), ll(v.bytes), ll(t.caches.bound_bytes));
+  if (t.regions.calls > 0)
+    std::printf("  %lld calls by regions: %lld blocks of rows ran fused, %lld split\n", ll(t.regions.calls),
+                ll(t.regions.fused), ll(t.regions.split));
   if (o.phases && off) PrintPhases(t.unfused, unfused);
   if (o.phases && !off) PrintPhases(t.fused, t.unfused, fused, unfused);
 }

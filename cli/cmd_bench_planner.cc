@@ -69,14 +69,17 @@ Status BenchPlan(bool json) {
     PrintJson({{"new_class_us", c.new_class_us},
                {"cached_us", c.cached_us},
                {"classes", c.classes},
+               {"hits", c.hits},
+               {"misses", c.misses},
                {"cache_bytes", c.cache_bytes},
                {"bound_bytes", c.bound_bytes}});
   } else {
     std::printf(
         "a new shape class %.2f us (median of %lld), a cached one %.3f us; 1000 random shapes hold %lld of "
-        "%lld bytes\n",
+        "%lld bytes\n%lld look-ups in the cache: %lld hits, %lld misses\n",
         c.new_class_us, static_cast<long long>(c.classes), c.cached_us, static_cast<long long>(c.cache_bytes),
-        static_cast<long long>(c.bound_bytes));
+        static_cast<long long>(c.bound_bytes), static_cast<long long>(c.hits + c.misses),
+        static_cast<long long>(c.hits), static_cast<long long>(c.misses));
   }
   return opsnn::OkStatus();
 }

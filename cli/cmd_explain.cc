@@ -45,6 +45,15 @@ void Print(const opsnn::plan::Decision& d) {
                 ll(r.first), ll(r.first + r.rows - 1), ll(r.block), Name(r.verdict), r.fused_us, r.split_us);
   }
   if (d.time_hybrid_us > 0) std::printf("    by regions %.2f us\n", d.time_hybrid_us);
+  if (!d.regions.empty() && d.verdict == opsnn::plan::Verdict::kHybrid) {
+    const auto count = [&](opsnn::plan::Verdict v) {
+      int64_t blocks = 0;
+      for (const auto& r : d.regions) blocks += r.verdict == v ? Blocks(r) : 0;
+      return static_cast<long long>(blocks);
+    };
+    std::printf("    %lld blocks fused, %lld split\n", count(opsnn::plan::Verdict::kFuse),
+                count(opsnn::plan::Verdict::kSplit));
+  }
 }
 
 using opsnn::plan::Decision;
@@ -226,6 +235,27 @@ void PrintTraffic(const std::vector<opsnn::NodeTraffic>& list) {
 
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
 
+Json HolesJson(const opsnn::ArenaHoles& h) {
+  return {{"node", h.node}, {"holes", h.count}, {"bytes", h.bytes}, {"largest_bytes", h.largest_bytes}};
+}
+
+// What of the arena is lost to holes, and what freed blocks hold.
+void PrintFragmentation(const opsnn::RunStats& s) {
+  const int64_t lost = s.peak_bytes - s.live_peak_bytes;
+  std::printf(
+      "  fragmentation: %.3f MiB of the arena (%.1f %%) is never needed at once, alignment takes %.3f\n",
+      MiB(lost), s.peak_bytes > 0 ? 100.0 * MiB(lost) / MiB(s.peak_bytes) : 0.0, MiB(s.padding_bytes));
+  const auto row = [](const char* when, const opsnn::ArenaHoles& h) {
+    std::printf("    %s, %d holes of %.3f MiB together, the largest %.3f (while %.60s runs)\n", when, h.count,
+                MiB(h.bytes), MiB(h.largest_bytes), h.node.c_str());
+  };
+  if (!s.holes_at_peak.node.empty()) row("where the most lives", s.holes_at_peak);
+  if (!s.holes_most_scattered.node.empty())
+    row("where free memory is most scattered", s.holes_most_scattered);
+  std::printf("    freed blocks that wait: %lld of %.3f MiB together, the largest %.3f\n",
+              static_cast<long long>(s.idle_blocks), MiB(s.idle_bytes), MiB(s.idle_largest_bytes));
+}
+
 Json MemoryJson(const opsnn::RunStats& s) {
   Json curve = Json::array(), tried = Json::array();
   for (const auto& n : s.nodes)
@@ -240,9 +270,16 @@ Json MemoryJson(const opsnn::RunStats& s) {
           {"plan_bytes", s.plan_bytes},
           {"scratch_bytes", s.scratch_bytes},
           {"idle_bytes", s.idle_bytes},
+          {"idle_blocks", s.idle_blocks},
+          {"idle_largest_bytes", s.idle_largest_bytes},
           {"total_bytes", s.total_bytes},
           {"views", s.views},
           {"in_place", s.in_place},
+          {"fragmentation",
+           {{"lost_bytes", s.peak_bytes - s.live_peak_bytes},
+            {"padding_bytes", s.padding_bytes},
+            {"at_peak", HolesJson(s.holes_at_peak)},
+            {"most_scattered", HolesJson(s.holes_most_scattered)}}},
           {"strategy", s.memory_strategy},
           {"tried", tried},
           {"curve", curve}};
@@ -263,6 +300,7 @@ void PrintMemory(const opsnn::RunStats& s) {
       "  without memory of their own: %d views, %d results computed in place; %d nodes of the model, %zu "
       "steps\n",
       s.views, s.in_place, s.nodes_imported, s.nodes.size());
+  PrintFragmentation(s);
   for (const auto& [name, bytes] : s.memory_tried)
     std::printf("  tried %-28s %10.2f MiB\n", name.c_str(), MiB(bytes));
   for (const auto& n : s.nodes) {
@@ -276,7 +314,7 @@ void PrintMemory(const opsnn::RunStats& s) {
 }
 
 struct ExplainOptions {
-  std::string profile, other;
+  std::string profile, other, save;
   std::vector<std::string> expect;
   bool json = false, graph = false, convolutions = false, memory = false, traffic = false;
   int top = 0;  // 0: every edge
@@ -317,6 +355,9 @@ Status PrintEdges(const std::vector<Decision>& decisions, const Status& expected
   } else {
     std::printf("%zu edges: %d fuse, %d split, %d refuse, %d hybrid\n", decisions.size(), verdicts[0],
                 verdicts[1], verdicts[2], verdicts[3]);
+    const opsnn::PlanCacheUse c = opsnn::PlanCachesUsed().verdicts;
+    std::printf("verdicts by shape class: %lld decided, %lld found in the cache\n",
+                static_cast<long long>(c.misses), static_cast<long long>(c.hits));
   }
   return expected;
 }
@@ -386,6 +427,9 @@ Status Explain(const Target& target, const ExplainOptions& o) {
   if (Status s = CheckOptions(o); !s.ok()) return s;
   auto model = target.Load(nullptr, true);
   if (!model.ok()) return model.status();
+  if (!o.save.empty()) {
+    if (Status s = model->Save(o.save); !s.ok()) return s.WithContext("--save");
+  }
   opsnn::Shapes shapes;
   opsnn::Feeds values;  // shapes may be computed from them
   if (Status s = target.PlanInputs(*model, &shapes, &values); !s.ok()) return s;
@@ -446,6 +490,11 @@ void AddExplain(CLI::App& app, Run& run) {
   cmd->add_option("--top", o->top, "Only the N edges where fusing gains most, most first")
       ->check(IntIn(1, 1 << 20));
   AddFlag(*cmd, "--graph", o->graph, "Print the optimised graph as well");
+  cmd->add_option(
+         "--save", o->save,
+         "Also write the graph as it was read, with its weights, as text that every command takes for a "
+         "model")
+      ->check(NotEmpty("a file"));
   AddFlag(*cmd, "--convolutions", o->convolutions,
           "Instead of edges: the algorithm of every convolution on this host, and why not the others");
   AddFlag(*cmd, "--memory", o->memory,

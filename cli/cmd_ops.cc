@@ -40,7 +40,11 @@ void AddOps(CLI::App& app, Run& run) {
         ++shown;
         implemented += o.status == "implemented";
         if (*json) {
-          list.push_back({{"api", o.api}, {"operator", o.op}, {"status", o.status}, {"dtypes", o.dtypes}});
+          list.push_back({{"api", o.api},
+                          {"operator", o.op},
+                          {"status", o.status},
+                          {"dtypes", o.dtypes},
+                          {"doc", o.doc}});
           if (!o.variants.empty()) list.back()["variants"] = ToJson(o.variants);
           continue;
         }
@@ -52,12 +56,10 @@ void AddOps(CLI::App& app, Run& run) {
         std::printf("%-40s %-24s %-12s %s\n", o.api.empty() ? "-" : o.api.c_str(),
                     o.op.empty() ? "-" : o.op.c_str(), o.status.c_str(), dtypes.c_str());
         if (o.op != *name && o.api != *name) continue;
-        // An operator's text is not that of the functions built on it.
-        if (!o.api.empty() && !o.op.empty())
-          std::printf(
-              "    built on the operator %s; opsnn ops %s describes that one, the reference the function\n",
-              o.op.c_str(), o.op.c_str());
-        if (o.api.empty() && !o.doc.empty()) std::printf("    %s\n", o.doc.c_str());
+        if (!o.doc.empty() && (o.api == *name || o.api.empty())) std::printf("    %s\n", o.doc.c_str());
+        if (o.api == *name && !o.op.empty())
+          std::printf("    built on the operator %s, whose own text opsnn ops %s shows\n", o.op.c_str(),
+                      o.op.c_str());
         for (const auto& v : o.variants)
           std::printf("    %-28s %s%s%s\n", v.name.empty() ? "-" : v.name.c_str(), v.when.c_str(),
                       v.example.empty() ? "" : "; such as ", v.example.c_str());

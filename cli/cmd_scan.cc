@@ -30,6 +30,7 @@ struct Point {
   int64_t planned_bytes = 0, resident_bytes = 0;
   int64_t total_bytes = 0;  // planned for everything that the model holds
   int64_t plans = 0;        // made so far by the model that ran it
+  int64_t plans_found = 0;  // and found by its later runs
 };
 
 constexpr int64_t kMostSizes = 10000;
@@ -96,7 +97,7 @@ Status MeasurePoint(opsnn::Model& model, const opsnn::Feeds& feeds, int runs, Po
   if (auto again = model.RunProfiled(feeds, &plan); !again.ok()) return again.status();
   p->planned_bytes = plan.peak_bytes;
   p->total_bytes = plan.total_bytes;
-  p->plans = plan.plans_made;
+  p->plans = plan.plans_made, p->plans_found = plan.plans_found;
   return opsnn::OkStatus();
 }
 
@@ -181,7 +182,9 @@ void Print(const std::vector<Axis>& axes, const std::vector<Point>& points, cons
   std::printf("%zu sizes: first call %.2f times a later one (median), %.2f at most", points.size(),
               Median(ratios), *std::max_element(ratios.begin(), ratios.end()));
   if (o.cold) std::printf("; with the loading of the model %.2f", Median(cold));
-  if (!o.cold) std::printf("; %lld plans made", static_cast<long long>(points.back().plans));
+  if (!o.cold)
+    std::printf("; %lld plans made, %lld times found", static_cast<long long>(points.back().plans),
+                static_cast<long long>(points.back().plans_found));
   std::printf(
       "\nplanned peak %.2f MiB, resident %.2f MiB after the first size, %.2f after half, %.2f at the end\n",
       planned / 1048576.0, points.front().resident_bytes / 1048576.0,
@@ -211,6 +214,7 @@ Json ToJson(const std::vector<Axis>& axes, const std::vector<Point>& points) {
                     {"planned_bytes", p.planned_bytes},
                     {"total_bytes", p.total_bytes},
                     {"plans", p.plans},
+                    {"plans_found", p.plans_found},
                     {"resident_bytes", p.resident_bytes}});
   }
   return {{"threads", opsnn::GetSystemInfo().threads}, {"points", list}};

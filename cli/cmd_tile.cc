@@ -10,6 +10,7 @@ namespace {
 struct Options {
   std::string tile, dtype = "f32", profile;
   int64_t m = 0, n = 0, k = 0;
+  bool buckets = false, json = false;
   opsnn::TileQuestion question;
 };
 
@@ -73,8 +74,55 @@ void Print(const opsnn::TileReport& r, const Options& o) {
   }
 }
 
-Status Ask(Options& o, bool json) {
+Json ToJson(const opsnn::TileBuckets& b) {
+  Json rows = Json::array();
+  for (const auto& r : b.rows) {
+    Json row = ToJson(r.tile);
+    row["size"] = r.size;
+    rows.push_back(std::move(row));
+  }
+  Json json = {{"buckets", rows}, {"cache", cli::ToJson(b.cache)}};
+  if (b.m == 0) return json;
+  json["bucket"] = {b.m, b.n, b.k};
+  json["found"] = ToJson(b.found);
+  json["own"] = ToJson(b.own);
+  return json;
+}
+
+void Print(const opsnn::TileBuckets& b, const Options& o) {
+  std::printf("KiB in %s of the tile of each preset size, A and B %s\n  %-12s %18s", o.dtype.c_str(),
+              o.question.double_buffer ? "twice" : "once", "m = n = k", "m x n x k");
+  for (const auto& i : b.rows.front().tile.items) std::printf(" %10s", (i.block + " " + i.pool).c_str());
+  std::printf(" %10s  %13s\n", "together", "product");
+  for (const auto& r : b.rows) PrintRow(std::to_string(r.size), r.tile);
+  if (b.m > 0) {
+    std::printf("%lldx%lldx%lld counts as %lldx%lldx%lld, the next sizes up%s\n", static_cast<long long>(o.m),
+                static_cast<long long>(o.n), static_cast<long long>(o.k), static_cast<long long>(b.m),
+                static_cast<long long>(b.n), static_cast<long long>(b.k),
+                b.m < o.m || b.n < o.n || b.k < o.k ? "; beyond the largest that one" : "");
+    PrintRow("its bucket's", b.found);
+    PrintRow("its own", b.own);
+  }
+  std::printf("%lld tiles solved for, %lld found in the cache\n", static_cast<long long>(b.cache.misses),
+              static_cast<long long>(b.cache.hits));
+}
+
+Status AskBuckets(const Options& o) {
+  auto buckets = opsnn::AskTileBuckets(o.question, o.profile);
+  if (!buckets.ok()) return buckets.status();
+  if (o.json) {
+    PrintJson(ToJson(*buckets));
+  } else {
+    Print(*buckets, o);
+  }
+  return opsnn::OkStatus();
+}
+
+Status Ask(Options& o) {
   opsnn::TileQuestion& q = o.question;
+  if (o.buckets && !o.tile.empty())
+    return Status(opsnn::Code::kInvalid,
+                  "--buckets: got it with --tile; allowed: one of them, as buckets have tiles of their own");
   if (!o.tile.empty()) {
     auto sides = ParseInts(o.tile, "--tile");
     if (!sides.ok()) return sides.status();
@@ -90,9 +138,10 @@ Status Ask(Options& o, bool json) {
   q.dtype = *type;
   q.m = o.m, q.n = o.n, q.k = o.k;
   std::erase(q.order, ',');
+  if (o.buckets) return AskBuckets(o);
   auto report = opsnn::AskTile(q, o.profile);
   if (!report.ok()) return report.status();
-  if (json) {
+  if (o.json) {
     PrintJson(ToJson(*report));
   } else {
     Print(*report, o);
@@ -107,7 +156,6 @@ void AddTile(CLI::App& app, Run& run) {
       "tile",
       "What a tile of a product and its chain keeps on chip, block by block, and which side changes what");
   auto o = std::make_shared<Options>();
-  auto json = std::make_shared<bool>(false);
   cmd->add_option("--tile", o->tile, "Rows, columns and depth, 128,256,64; a side of 0 is the solver's")
       ->check(NotEmpty("M,N,K"));
   cmd->add_option("--m", o->m, "Rows of the product")->check(IntIn(0, int64_t{1} << 40));
@@ -127,8 +175,11 @@ void AddTile(CLI::App& app, Run& run) {
       ->check(NotEmpty("k, m and n in any order, as in kmn or k,m,n"));
   cmd->add_option("--profile", o->profile, "Device profile, e.g. host:l1_bytes=512K, Ascend910B1")
       ->check(NotEmpty("the name of a device profile"));
-  AddFlag(*cmd, "--json", *json, "Print JSON");
-  cmd->callback([&run, o, json] { run = [o, json] { return Ask(*o, *json); }; });
+  AddFlag(*cmd, "--buckets", o->buckets,
+          "Instead: the tiles of the preset sizes 256, 512, 1024 and 2048, and which of them the product of "
+          "--m --n --k takes");
+  AddFlag(*cmd, "--json", o->json, "Print JSON");
+  cmd->callback([&run, o] { run = [o] { return Ask(*o); }; });
 }
 
 }  // namespace cli

@@ -85,6 +85,8 @@ double Median(std::vector<double> v) {
   return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
+int64_t Blocks(const opsnn::plan::Region& r) { return r.block > 0 ? (r.rows + r.block - 1) / r.block : 0; }
+
 Json ToJson(const opsnn::plan::Decision& d) {
   Json budget = Json::object(), retries = Json::array();
   Json items = Json::array();
@@ -113,6 +115,7 @@ Json ToJson(const opsnn::plan::Decision& d) {
     regions.push_back({{"first_row", r.first},
                        {"rows", r.rows},
                        {"block", r.block},
+                       {"blocks", Blocks(r)},
                        {"verdict", Name(r.verdict)},
                        {"block_fused_us", r.fused_us},
                        {"block_split_us", r.split_us}});
@@ -135,6 +138,10 @@ Json ToJson(const opsnn::plan::Decision& d) {
           {"regions", regions},
           {"time_hybrid_us", d.time_hybrid_us},
           {"rests_on_assumed", d.rests_on_assumed}};
+}
+
+Json ToJson(const opsnn::PlanCacheUse& c) {
+  return {{"hits", c.hits}, {"misses", c.misses}, {"entries", c.entries}, {"bytes", c.bytes}};
 }
 
 Progress::Progress(std::string label) : label_(std::move(label)), terminal_(isatty(STDERR_FILENO)) {}

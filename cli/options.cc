@@ -62,8 +62,15 @@ CLI::Option* AddFlag(CLI::App& app, const std::string& name, bool& value, const 
 std::string ParseErrorText(const CLI::ParseError& e) {
   const std::string what = e.what();
   const auto is = [&](CLI::ExitCodes code) { return e.get_exit_code() == static_cast<int>(code); };
-  if (is(CLI::ExitCodes::ExtrasError))
-    return "got " + what.substr(what.rfind(": ") + 2) + ", not expected here; --help lists what is allowed";
+  if (is(CLI::ExitCodes::ExtrasError)) {
+    // CLI11 lists them last first: the option is named, not the value behind it.
+    const std::string words = " " + what.substr(what.rfind(": ") + 2);
+    const size_t option = words.find(" -");
+    const std::string got = option == std::string::npos
+                                ? words.substr(1)
+                                : words.substr(option + 1, words.find(' ', option + 1) - option - 1);
+    return "got " + got + ", which is not expected here; allowed: what --help lists";
+  }
   if (is(CLI::ExitCodes::RequiredError))
     return what.find("subcommand") != std::string::npos
                ? "no command given; --help lists those allowed"

@@ -25,6 +25,10 @@ void Svg::Cell(int x, int y, int size, const std::string& colour, const std::str
            " fill=\"" + colour + "\"><title>" + Escaped(title) + "</title></rect>\n";
 }
 
+void Svg::Dot(int x, int y) {
+  body_ += "<circle cx=" + Number(x) + " cy=" + Number(y) + " r=\"2\" pointer-events=\"none\"/>\n";
+}
+
 void Svg::Text(int x, int y, const std::string& text, Anchor anchor, int font_size) {
   body_ += "<text x=" + Number(x) + " y=" + Number(y);
   if (font_size != 11) body_ += " font-size=" + Number(font_size);

@@ -13,6 +13,7 @@ class Svg {
   Svg(int width, int height);
   // A filled square with a text that shows under the pointer.
   void Cell(int x, int y, int size, const std::string& colour, const std::string& title);
+  void Dot(int x, int y);
   enum class Anchor { kStart, kEnd, kTilted };  // kTilted: turned by 45 degrees, for crowded axes
   void Text(int x, int y, const std::string& text, Anchor anchor = Anchor::kStart, int font_size = 11);
   // Errors name --out and the file.

@@ -14,8 +14,8 @@ struct Argument {
 };
 constexpr Argument kOperatorArguments[] = {
     {"m", "Rows of the product"},
-    {"n", "Columns of the product"},
-    {"k", "Inner dimension"},
+    {"n", "Columns of the product; of ffn the hidden width"},
+    {"k", "Inner dimension; of ffn the width"},
     {"batch", "Number of products"},
     {"x", "Input dims, 1,64,56,56"},
     {"w", "Weight dims, 64,64,3,3"},

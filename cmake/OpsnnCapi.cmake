@@ -9,7 +9,7 @@ function(opsnn_capi)
   cmake_parse_arguments(C "" "" "DEPS" ${ARGN})
   set(capi ${CMAKE_CURRENT_SOURCE_DIR}/capi)
   set(scripts ${PROJECT_SOURCE_DIR}/tools/gen_capi.py ${PROJECT_SOURCE_DIR}/tools/gen_aclnn.py
-      ${PROJECT_SOURCE_DIR}/tools/gen_capi_headers.py
+      ${PROJECT_SOURCE_DIR}/tools/gen_capi_headers.py ${PROJECT_SOURCE_DIR}/tools/function_texts.py
       ${PROJECT_SOURCE_DIR}/tools/gen_capi_shims.py)
   file(GLOB data CONFIGURE_DEPENDS ${capi}/data/*)
   file(GLOB api CONFIGURE_DEPENDS ${capi}/api/*.cc)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the opsnn tool as a user would and checks output, exit status and error lines.
+"""Runs the opsnn tool as a user would and checks output, exit status and error lines. What it says of the planner,
+of operators and of times is in cli_planner_test.py.
 usage: cli_test.py PATH_TO_OPSNN"""
 import json
 import os
@@ -8,55 +9,12 @@ import random
 import re
 import struct
 import subprocess
-import sys
-import tempfile
-import unittest
 
-TOOL = None
+import cli_tool
+from cli_tool import npy, run
 
 
-def run(*args, env=None, ok=True):
-    """Runs the tool; returns its standard output (ok=None: whatever the status). With ok=False the one error line is
-    returned instead."""
-    p = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})})
-    if ok is None:
-        return p.stdout
-    if ok:
-        assert p.returncode == 0, f"{args}: exit {p.returncode}: {p.stderr}"
-        return p.stdout
-    assert p.returncode == 1, f"{args}: exit {p.returncode}, expected 1; stdout {p.stdout[:200]!r}"
-    lines = [x for x in p.stderr.strip().split("\n") if not x.startswith("opsnn: note: ")]
-    assert len(lines) == 1, f"{args}: {len(lines)} error lines: {p.stderr[:500]}"
-    return lines[0]
-
-
-def run_json(*args):
-    """The object that a failing call with --json prints."""
-    p = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=300, check=False)
-    assert p.returncode == 1, f"{args}: exit {p.returncode}, expected 1"
-    return json.loads(p.stdout)
-
-
-def npy(path, values, dims, half=False):
-    header = "{'descr': '<f%d', 'fortran_order': False, 'shape': (%s), }" % (2 if half else 4, "".join(f"{d}," for d in dims))
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    with open(path, "wb") as f:
-        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
-        f.write(struct.pack(f"<{len(values)}{'e' if half else 'f'}", *values))
-
-
-class Cli(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.tmp = tempfile.TemporaryDirectory()
-        cls.dir = pathlib.Path(cls.tmp.name)
-        cls.model = str(cls.dir / "selftest.onnx")
-        run("selftest", "--keep-model", cls.model)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.tmp.cleanup()
-
+class Cli(cli_tool.ToolTest):
     def test_every_command_has_help_and_json(self):
         commands = re.findall(r"^  (\w+)  ", run("--help").split("Subcommands:")[1], flags=re.M)
         self.assertGreater(len(commands), 8)
@@ -92,44 +50,6 @@ class Cli(unittest.TestCase):
         self.assertEqual(outputs[0], outputs[1])
         self.assertEqual(outputs[1], outputs[2])
 
-    def test_bench_json(self):
-        b = json.loads(run("bench", self.model, "--shape", "image=1,3,32,32", "--runs", "3", "--json"))
-        keys = {"model", "threads", "runs", "first_ms", "fused_ms", "unfused_ms", "peak_bytes", "bytes_moved"}
-        self.assertTrue(keys <= b.keys())
-        self.assertTrue({"min", "median"} <= b["fused_ms"].keys())
-        self.assertGreater(b["peak_bytes"], 0)
-        self.assertGreater(b["bytes_moved"], 0)
-
-    def test_bench_operator(self):
-        b = json.loads(run("bench", "matmul", "--m", "33", "--n", "47", "--k", "65", "--epilogue", "bias,gelu", "--runs", "2", "--json"))
-        self.assertEqual(b["runs"], 2)
-        run("bench", "softmax", "--x", "16,77", "--runs", "2")
-
-    def test_explain(self):
-        edges = json.loads(run("explain", self.model, "--shape", "image=1,3,64,64", "--json"))
-        self.assertGreater(len(edges), 0)
-        keys = {"chain", "shape", "dtype", "profile", "verdict", "reason", "budget", "retries", "time_fused_us",
-                "time_split_us", "benefit_us", "threshold_us"}
-        for e in edges:
-            self.assertTrue(keys <= e.keys())
-            self.assertIn(e["verdict"], ("fuse", "split", "refuse", "hybrid"))
-            self.assertTrue(e["reason"])
-        text = run("explain", "conv2d", "--x", "1,64,56,56", "--w", "64,64,3,3", "--pad", "1", "--epilogue", "bias,relu")
-        self.assertIn("benefit", text)
-
-    def test_explain_memory(self):
-        args = ("explain", self.model, "--shape", "image=1,3,64,64", "--memory")
-        m = json.loads(run(*args, "--json"))
-        self.assertGreaterEqual(m["arena_bytes"], m["live_peak_bytes"])
-        self.assertEqual(m["live_peak_bytes"], max(n["live_bytes"] for n in m["curve"]))
-        self.assertIn(m["strategy"], [t["strategy"] for t in m["tried"]])
-        self.assertIn(m["strategy"], run(*args))
-
-    def test_bench_convolutions_by_rank(self):
-        for op, x, w in (("conv1d", "1,4,9", "8,4,3"), ("conv2d", "1,4,9,9", "8,4,3,3"), ("conv3d", "1,4,5,6,7", "8,4,3,3,3")):
-            self.assertIn(op, run("bench", op, "--x", x, "--w", w, "--pad", "1", "--epilogue", "bias,relu", "--runs", "1"))
-        self.assertIn("--x", run("bench", "conv2d", "--x", "1,4,5,6,7", "--w", "8,4,3,3,3", ok=False))
-
     def test_compare_says_nothing_where_there_is_nothing_to_say(self):
         nan = float("nan")
         npy(self.dir / "a.npy", [1, 2, nan], (3,))
@@ -140,194 +60,10 @@ class Cli(unittest.TestCase):
         self.assertIn("f32 against f16", same["note"])
         self.assertAlmostEqual(same["cosine"], 1)
         for other in ("b", "short"):
-            p = subprocess.run([TOOL, "compare", f"{self.dir}/a.npy", f"{self.dir}/{other}.npy"], capture_output=True,
+            p = subprocess.run([cli_tool.TOOL, "compare", f"{self.dir}/a.npy", f"{self.dir}/{other}.npy"], capture_output=True,
                                text=True, timeout=60, check=False)
             self.assertEqual(p.returncode, 1)
             self.assertIn("cosine -", p.stdout)
-
-    def test_explain_for_another_device(self):
-        edges = json.loads(run("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--epilogue", "relu",
-                               "--profile", "Ascend910B1", "--json"))
-        self.assertEqual(edges[0]["profile"], "Ascend910B1")
-        self.assertEqual(edges[0]["verdict"], "fuse")
-
-    def test_explain_expects(self):
-        large = ("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--epilogue", "relu", "--profile", "910B1")
-        small = ("explain", "matmul", "--m", "64", "--n", "64", "--k", "64", "--batch", "1024", "--epilogue", "relu")
-        run(*large, "--expect", "fuse", "--expect", "relu=fuse")
-        run(*small, "--profile", "910B1", "--expect", "split")
-        self.assertIn("expected fuse, decided split", run(*small, "--profile", "910B1", "--expect", "matmul=fuse", ok=False))
-        self.assertIn('no edge for "conv=fuse"', run(*large, "--expect", "conv=fuse", ok=False))
-        self.assertIn("allowed: fuse, split", run(*large, "--expect", "maybe", ok=False))
-        failed = run_json(*small, "--profile", "910B1", "--expect", "fuse", "--json")
-        self.assertEqual((failed["ok"], failed["status"]), (False, 361001))
-        self.assertIn("expected fuse, decided split", failed["error"])
-        self.assertEqual(failed["edges"][0]["verdict"], "split")
-        failed = run_json(*small, "--profile", "910B1", "--diff", "950PR", "--expect", "fuse", "--json")
-        self.assertEqual((failed["ok"], failed["difference"]["edges"]), (False, 1))
-        self.assertEqual(run_json(*large, "--expect", "maybe", "--json")["status"], 161002)
-
-    def test_explain_expects_whatever_is_shown(self):
-        args = ("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--epilogue", "relu", "--profile", "910B1")
-        for shown in ("--memory", "--traffic", "--convolutions", "--graph"):
-            run(*args, shown, "--expect", "fuse")
-            self.assertIn("expected split, decided fuse", run(*args, shown, "--expect", "split", ok=False))
-        failed = run_json(*args, "--traffic", "--expect", "split", "--json")
-        self.assertFalse(failed["ok"])
-        self.assertIn("nodes", failed["traffic"])
-        text = run(*args, "--memory", "--traffic", "--convolutions")
-        for word in ("arena", "B/op", "no convolutions"):
-            self.assertIn(word, text)
-        self.assertEqual(set(json.loads(run(*args, "--memory", "--traffic", "--json"))), {"memory", "traffic"})
-        for two in (("--diff", "950PR", "--memory"), ("--top", "1", "--traffic"), ("--top", "1", "--diff", "950PR"),
-                    ("--graph", "--json")):
-            self.assertIn("allowed: one of them", run(*args, *two, ok=False))
-
-    def test_explain_with_fusion_off(self):
-        base = ("explain", "matmul", "--m", "256", "--n", "256", "--k", "256", "--epilogue", "bias,relu")
-        edge = json.loads(run(*base, "--fusion", "off", "--expect", "split", "--json"))
-        self.assertEqual([e["chain"] for e in edge], ["matmul+add+relu", "add+relu"])
-        self.assertEqual({(e["verdict"], e["reason"]) for e in edge}, {("split", "fusion is switched off")})
-        self.assertEqual(json.loads(run(*base, "--json", env={"OPSNN_FUSION": "off"})), edge)
-        for op in (("softmax", "--x", "64,128"), ("relu", "--x", "4096")):
-            run("explain", *op, "--fusion", "off", "--epilogue", "exp,sigmoid", "--expect", "exp=split" if op[0] == "relu" else "sigmoid=split")
-        # The option beats the setting, and no word says otherwise.
-        for mode in ("auto", "force"):
-            with_off = run(*base, "--fusion", mode, env={"OPSNN_FUSION": "off"})
-            self.assertNotIn("switched off", with_off)
-            self.assertEqual(with_off, run(*base, "--fusion", mode))
-
-    def test_explain_shows_edges_that_no_pass_looks_at(self):
-        for op, x, stage, more in (("layernorm", "4096,1024", "gelu", ()), ("softmax", "64,128", "bias", ()),
-                                   ("avgpool", "1,8,16,16", "relu", ("--kernel", "2"))):
-            edges = json.loads(run("explain", op, "--x", x, "--epilogue", stage, *more, "--json"))
-            self.assertEqual([e["verdict"] for e in edges], ["refuse"], op)
-            self.assertIn("takes no chain", edges[0]["reason"])
-        few = run("explain", "matmul", "--m", "4", "--n", "2", "--k", "8", "--epilogue", "softmax")
-        self.assertIn("at most 8 columns", few)
-
-    def test_explain_of_half_types(self):
-        halves = ("explain", "matmul", "--m", "4096", "--n", "4096", "--k", "4096", "--dtype", "f16", "--profile", "910B1")
-        run(*halves, "--epilogue", "relu", "--expect", "fuse")
-        edges = json.loads(run(*halves, "--epilogue", "bias,gelu", "--expect", "fuse", "--json"))
-        self.assertEqual([e["chain"] for e in edges], ["matmul+add+gelu"])
-
-    def test_explain_with_assumptions(self):
-        gelu = ("explain", "matmul", "--m", "512", "--n", "512", "--k", "512", "--epilogue", "gelu", "--profile", "910B1", "--json")
-        alone = json.loads(run(*gelu))[0]
-        self.assertGreater(json.loads(run(*gelu, "--training"))[0]["fused_terms_us"]["kept for the backward pass"], 0)
-        self.assertIn("precision", json.loads(run(*gelu, "--precision-first"))[0]["reason"])
-        shared = json.loads(run(*gelu, "--concurrent", "4"))[0]
-        self.assertEqual(shared["retries"][0]["available"] * 4, alone["retries"][0]["available"])
-        self.assertIn("--concurrent", run(*gelu, "--concurrent", "0", ok=False))
-
-    def test_explain_diff(self):
-        args = ("explain", "matmul", "--m", "64", "--n", "64", "--k", "64", "--batch", "1024", "--epilogue", "relu", "--profile", "910B1")
-        same = json.loads(run(*args, "--diff", "910_9392", "--json"))
-        self.assertEqual(same["edges"], 1)
-        self.assertEqual(same["different"], [])
-        other = json.loads(run(*args, "--diff", "950PR", "--json"))
-        self.assertEqual([d["verdict"] for d in other["different"][0]["decisions"]], ["split", "fuse"])
-        self.assertIn("950PR", run(*args, "--diff", "950PR"))
-        # Edges that one profile is not asked about do not shift the others.
-        args = ("explain", self.model, "--shape", "image=1,3,32,32", "--profile", "host")
-        other = json.loads(run(*args, "--diff", "host:launch_us=1000000,sync_us=1000000", "--json"))
-        for d in other["different"]:
-            one, two = d["decisions"]
-            self.assertEqual((one["chain"], one["where"]), (two["chain"], two["where"]))
-            self.assertNotEqual(one["verdict"], two["verdict"])
-        self.assertEqual(other["edges"], other["same"] + len(other["different"]))
-
-    def test_explain_top(self):
-        args = ("explain", self.model, "--shape", "image=1,3,32,32", "--profile", "910B1")
-        every, two = json.loads(run(*args, "--json")), json.loads(run(*args, "--top", "2", "--json"))
-        gains = sorted((d["benefit_us"] for d in every), reverse=True)
-        self.assertEqual([d["benefit_us"] for d in two], gains[:2])
-        self.assertIn("%d edges" % len(every), run(*args, "--top", "1"))
-        self.assertIn("--top", run(*args, "--top", "0", ok=False))
-
-    def test_reductions_and_pools_behind(self):
-        conv = ("explain", "conv2d", "--x", "1,16,14,14", "--w", "16,16,3,3", "--pad", "1", "--epilogue")
-        self.assertIn("needs cross-channel gather", run(*conv, "relu,softmax", "--expect", "softmax=refuse"))
-        self.assertIn("rows of a pool window", run(*conv, "relu,maxpool", "--expect", "maxpool=refuse"))
-        matmul = ("matmul", "--m", "24", "--n", "40", "--k", "16", "--epilogue")
-        for stages in ("softmax", "add,layernorm", "rmsnorm,relu"):
-            run("verify", *matmul, stages)
-        run("verify", *conv[1:], "avgpool,add", "--kernel", "2,3")
-        self.assertIn("needs an image", run("explain", *matmul, "maxpool", ok=False))
-
-    def test_bench_plan(self):
-        p = json.loads(run("bench", "plan", "--json"))
-        self.assertGreater(p["new_class_us"], p["cached_us"])
-        self.assertLessEqual(p["cache_bytes"], p["bound_bytes"])
-        self.assertIn("no model given", run("bench", ok=False))
-
-    def test_ops_lists_variants(self):
-        text = run("ops", "MatMul")
-        for word in ("gemm packed", "gemm gemv", "at most 8 rows", "such as f32 4x512 512x512c"):
-            self.assertIn(word, text)
-        rows = [o for o in json.loads(run("ops", "Softmax", "--json")) if o["operator"] == "Softmax" and not o["api"]]
-        self.assertEqual([v["name"] for v in rows[0]["variants"]], ["rows in registers", "row program", "column softmax"])
-        self.assertTrue(all(o["variants"] for o in json.loads(run("ops", "--json")) if not o["api"]))
-
-    def test_ops_does_not_pass_an_operators_text_for_a_functions(self):
-        text = run("ops", "aclnnFlashAttentionScore")
-        self.assertIn("built on the operator", text)
-        self.assertNotIn("Empty tensors", text)
-
-    def test_tile(self):
-        args = ("tile", "--tile", "128,256,64", "--profile", "host:l1_bytes=512K")
-        t = json.loads(run(*args, "--json"))
-        self.assertEqual([b["bytes"] >> 10 for b in t["blocks"]], [32, 64, 128, 128])
-        self.assertEqual(t["total_bytes"], 352 << 10)
-        self.assertTrue(t["fits"])
-        self.assertEqual(len(t["changes"]), 6)
-        self.assertEqual(json.loads(run(*args, "--double-buffer", "--json"))["total_bytes"], 448 << 10)
-        tries = json.loads(run("tile", "--tile", "128,256,64", "--profile", "host:l1_bytes=200K", "--order", "kmn",
-                               "--json"))["retries"]
-        self.assertEqual((tries[-1]["tile_m"], tries[-1]["tile_n"], tries[-1]["tile_k"], tries[-1]["bytes"]),
-                         (64, 256, 32, 168 << 10))
-        self.assertIn("tile_k / 2", run(*args))
-        for value in ("0", "-5"):
-            self.assertRegex(run(*args[:-1], f"910B1:l1_bytes={value}", ok=False), r"profile 910B1.*allowed: a number above 0")
-        doubles = json.loads(run(*args, "--dtype", "f64", "--json"))["blocks"]
-        self.assertEqual([b["bytes"] >> 10 for b in doubles], [64, 128, 256, 256])
-        for bad in ("bool", "s64", "f33"):
-            self.assertIn("allowed: f32, f64", run(*args, "--dtype", bad, ok=False))
-        self.assertIn("allowed: M,N,K", run("tile", "--tile", "1,2", ok=False))
-        last = run("tile", "--tile", "128,256,64", "--profile", "host:l1_bytes=200K", "--order", "k,m,n", "--json")
-        self.assertEqual(json.loads(last)["retries"], tries)
-        self.assertIn("each at most once", run("tile", "--tile", "1,2,3", "--order", "kk", ok=False))
-        self.assertIn("allowed: 0 to", run("bench", "judge", "--threads", "4000", ok=False))
-
-    def test_explain_traffic(self):
-        args = ("explain", "matmul", "--m", "512", "--n", "512", "--k", "512", "--epilogue", "relu", "--traffic")
-        t = json.loads(run(*args, "--json"))
-        self.assertEqual(t["units"]["cube"]["kernels"], 1)
-        self.assertEqual(t["nodes"][0]["operations"], 2 * 512**3 + 512**2)
-        self.assertGreater(t["nodes"][0]["bytes_per_operation"], 0)
-        self.assertIn("B/op", run(*args, "--profile", "910B1"))
-
-    def test_bench_top(self):
-        args = ("bench", self.model, "--shape", "image=1,3,32,32", "--runs", "1", "--top", "3")
-        top = json.loads(run(*args, "--json"))["top"]
-        self.assertEqual(len(top["hottest"]), 3)
-        self.assertLessEqual(top["nodes_with_80_percent"], top["nodes"])
-        shares = [n["cumulative_share"] for n in top["hottest"]]
-        self.assertEqual(shares, sorted(shares))
-        self.assertIn("80 % of the time is in", run(*args))
-
-    def test_map(self):
-        out = self.dir / "map.svg"
-        text = run("map", "--n", "64", "--to", "256", "--steps", "1", "--epilogue", "bias,gelu", "--profile", "A2", "--out", str(out))
-        self.assertIn("fuse", text)
-        self.assertEqual(out.read_text().count("<rect"), 25)
-        counts = json.loads(run("map", "--n", "64", "--to", "256", "--steps", "1", "--out", str(out), "--json"))
-        self.assertEqual(counts["fuse"] + counts["split"] + counts["refuse"] + counts["hybrid"], 25)
-        self.assertIn("--from", run("map", "--from", "64", "--to", "16", "--out", str(out), ok=False))
-        self.assertIn("frob", run("map", "--epilogue", "frob", "--out", str(out), ok=False))
-        self.assertIn("l9_bytes", run("map", "--profile", "A2:l9_bytes=1", "--out", str(out), ok=False))
-        self.assertIn(".svg", run("map", "--to", "32", "--out", str(self.dir / "map.png"), ok=False))
 
     def test_scan(self):
         out = self.dir / "scan.svg"
@@ -357,16 +93,6 @@ class Cli(unittest.TestCase):
         for bad in ("image", "image:0=", "image:9", "frob:0", "image:0=8,4", "image:0=0"):
             self.assertIn("allowed", run("run", self.model, "--shape", "image=1,3,20,20", "--buckets", bad, ok=False))
 
-    def test_bench_with_fusion_off_has_one_form(self):
-        args = ("bench", "matmul", "--m", "16", "--n", "16", "--k", "16", "--epilogue", "relu", "--runs", "1", "--phases")
-        for more, env in ((("--fusion", "off"), {}), ((), {"OPSNN_FUSION": "off"})):
-            text = run(*args, *more, env=env)
-            self.assertEqual(re.findall(r"^  (fused|unfused) +median", text, flags=re.M), ["unfused"])
-            b = json.loads(run(*args, *more, "--json", env=env))
-            self.assertIsNone(b["fused_ms"])
-            self.assertEqual(len(b["before_us"]), 1)
-        self.assertNotIn("takes -", run(*args))
-
     def test_compare_kinds(self):
         nan = float("nan")
         npy(self.dir / "nan.npy", [nan, nan], (2,))
@@ -377,36 +103,6 @@ class Cli(unittest.TestCase):
         data = (self.dir / "f.npy").read_bytes()
         (self.dir / "i.npy").write_bytes(data[:-8].replace(b"<f4", b"<i4") + struct.pack("<2i", 1, 2))
         self.assertIn("f32 against s32", run("compare", f"{self.dir}/f.npy", f"{self.dir}/i.npy", ok=False))
-
-    def test_bench_phases(self):
-        text = run("bench", self.model, "--shape", "image=1,3,32,32", "--runs", "1", "--phases")
-        for layer in ("import", "passes", "judge", "kernels", "memory", "a run"):
-            self.assertIn(layer, text)
-        args = ("bench", self.model, "--shape", "image=1,3,32,32", "--runs", "1", "--json")
-        fused, unfused = json.loads(run(*args))["before_us"]
-        self.assertGreater(fused["passes"], 0)
-        self.assertGreater(fused["edges"], unfused["edges"])
-
-    def test_calibrate(self):
-        with tempfile.TemporaryDirectory() as cache:
-            env = {"XDG_CACHE_HOME": cache}
-            c = json.loads(run("calibrate", "--runs", "1", "--json", env=env))
-            self.assertGreater(len(c["terms"]), 3)
-            self.assertTrue(c["kept"])
-            self.assertEqual({r["checked"] for r in c["rates"]}, {True, False})
-            self.assertIn("not checked", run("calibrate", "--check", "--runs", "0", env=env, ok=None))
-            measured = json.loads(run("info", "--measure", "--json", env=env))
-            kept = {r["name"]: r["now"] for r in c["rates"]}
-            self.assertAlmostEqual(measured["copy_gbps"], kept["memory copy"], places=2)
-            self.assertAlmostEqual(measured["read_gbps"] / kept["memory read"], 1, places=1)
-            file = pathlib.Path(c["file"])
-            self.assertTrue(file.is_relative_to(cache))
-            file.write_text("".join("fma_gflops = 1.0\n" if line.startswith("fma_gflops") else line + "\n"
-                                    for line in file.read_text().splitlines()))
-            self.assertIn("opsnn calibrate", run("calibrate", "--check", "--runs", "0", env=env, ok=False))
-            fma = next(r for r in json.loads(run("calibrate", "--runs", "0", "--json", env=env))["rates"] if r["name"] == "fma")
-            self.assertEqual(fma["used"], 1)
-            self.assertGreater(fma["now"], 1.25)
 
     def test_verify(self):
         for policy in ("exact", "excess"):
@@ -429,13 +125,6 @@ class Cli(unittest.TestCase):
         self.assertIn("cosine", one)
         self.assertIn("probability.npy", run("compare", str(self.dir / "c0"), str(self.dir / "c2"), ok=False))
         self.assertIn("one of each", run("compare", str(self.dir / "c0"), f"{self.dir}/c1/probability.npy", ok=False))
-
-    def test_ops(self):
-        ops = json.loads(run("ops", "--json"))
-        self.assertTrue(all({"api", "operator", "status", "dtypes"} <= o.keys() for o in ops))
-        relu = [o for o in ops if o["api"] == "aclnnRelu"]
-        self.assertEqual(relu[0]["status"], "implemented")
-        self.assertIn("Softmax", run("ops", "Softmax"))
 
     def test_bad_input_is_one_clear_line(self):
         junk = self.dir / "junk.onnx"
@@ -470,6 +159,7 @@ class Cli(unittest.TestCase):
             (("run", self.model, "--output", ""), 'got ""; allowed: the name of a folder'),
             (("run", self.model, "--json=3"), "--json: got a value"),
             (("run", self.model, "--frob"), "got --frob"),
+            (("bench", "judge", "--m", "3"), "got --m, which is not expected here; allowed: what --help lists"),
             (("run", self.model, "--policy", "fast"), "allowed: exact, excess"),
             (("run", "a" * 5000), "unknown operator"),
             (("run", ""), 'got ""'),
@@ -509,7 +199,7 @@ class Cli(unittest.TestCase):
         for args in (("run", self.model, "--shape", "image=1,2"), ("frob",), ("run", self.model, "--seed", "x"),
                      ("verify", str(self.dir / "none.onnx"))):
             with self.subTest(args=args):
-                p = subprocess.run([TOOL, *args, "--json"], capture_output=True, text=True, timeout=60)
+                p = subprocess.run([cli_tool.TOOL, *args, "--json"], capture_output=True, text=True, timeout=60)
                 self.assertEqual(p.returncode, 1)
                 error = json.loads(p.stdout)
                 self.assertFalse(error["ok"])
@@ -517,7 +207,7 @@ class Cli(unittest.TestCase):
                 self.assertIn(error["error"], p.stderr)
 
     def test_dims_that_become_1_are_noted(self):
-        p = subprocess.run([TOOL, "run", self.model, "--json"], capture_output=True, text=True, timeout=60)
+        p = subprocess.run([cli_tool.TOOL, "run", self.model, "--json"], capture_output=True, text=True, timeout=60)
         self.assertIn('note: input "image" [N,3,H,W]', p.stderr)
         self.assertIn("--shape image=1,3,1,1", json.loads(p.stdout)["notes"][0])
         self.assertEqual(json.loads(run("run", self.model, "--shape", "image=1,3,8,8", "--json"))["notes"], [])
@@ -527,16 +217,6 @@ class Cli(unittest.TestCase):
         given = ("run", self.model, "--input", f"image={self.dir}/a=b.npy", "--shape")
         run(*given, "image=1,3,4,4")
         self.assertIn("allowed: 1,3,4,4", run(*given, "image=1,3,4,5", ok=False))
-
-    def test_explain_needs_no_memory_for_weights(self):
-        edges = json.loads(run("explain", "matmul", "--m", "1000000", "--n", "1000000", "--k", "1000000", "--epilogue",
-                               "bias,relu", "--json"))
-        self.assertGreater(len(edges), 0)
-        # The answer does not depend on whether the weights have values.
-        chains = [[(e["chain"], e["verdict"]) for e in json.loads(
-            run("explain", "matmul", "--m", "512", "--n", size, "--k", size, "--epilogue", "bias,relu", "--json"))]
-            for size in ("2800", "3000")]
-        self.assertEqual(chains[0], chains[1])
 
     def test_one_number_for_every_dim_of_a_window(self):
         for options in (("--kernel", "3"), ("--kernel", "3,3", "--stride", "2", "--pad", "1"), ("--kernel", "2", "--pad", "1,0")):
@@ -550,9 +230,6 @@ class Cli(unittest.TestCase):
         self.assertIn(str(config), run("info", env=env))
         config.write_text("strict = [true]\n")
         self.assertIn("got the list [true]; allowed: 0 or 1", run("info", env=env, ok=False))
-
-    def test_ops_has_a_header(self):
-        self.assertRegex(run("ops", "Softmax"), "^C function +operator +status +element types")
 
     def test_pipes_folders_and_devices_are_refused(self):
         pipe = str(self.dir / "pipe")
@@ -572,7 +249,7 @@ class Cli(unittest.TestCase):
     def test_full_device(self):
         for args in (("ops", "--json"), ("info",)):
             with self.subTest(args=args), open("/dev/full", "w") as full:
-                p = subprocess.run([TOOL, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+                p = subprocess.run([cli_tool.TOOL, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
                 self.assertEqual(p.returncode, 1)
                 self.assertIn("cannot be written", p.stderr)
 
@@ -586,5 +263,4 @@ class Cli(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TOOL = sys.argv.pop(1)
-    unittest.main(verbosity=1)
+    cli_tool.main()

@@ -19,6 +19,7 @@ import re
 import sys
 import tomllib
 
+import function_texts
 import gen_aclnn
 import gen_capi_headers as headers
 import gen_capi_shims as shims
@@ -73,7 +74,7 @@ def declared_rows(folder, prototypes):
             check_row(path, row, prototypes)
             if row["api"] in rows:
                 fail(f"{path}: {row['api']} is already served by operator {rows[row['api']]['operator']}")
-            rows[row["api"]] = {"operator": declaration["operator"], **row}
+            rows[row["api"]] = {"operator": declaration["operator"], "formula": declaration.get("formula", ""), **row}
     return rows
 
 
@@ -95,12 +96,15 @@ def main():
         fail(f"{args.api}: not functions of the runtime API: {', '.join(sorted(unknown))}")
     rows = declared_rows(args.ops, prototypes)
 
+    formulas = {api: row["formula"] for api, row in rows.items()}
+    texts = function_texts.Texts(function_texts.read_facts(args.data / "aclnn_facts.jsonl"), prototypes, formulas)
+
     files = {}
     files.update(headers.runtime_headers(runtime))
     files.update(headers.operator_headers(functions))
     files.update(shims.runtime_sources(runtime, helpers, implemented))
     files.update(shims.operator_sources(functions, rows, implemented))
-    files["src/capi/api_rows.cc"] = shims.listing_source(functions, rows, implemented)
+    files["src/capi/api_rows.cc"] = shims.listing_source(functions, rows, implemented, texts)
     files["src/capi/adapter_table.cc"] = shims.adapter_source(rows)
     for name in sorted(files):
         write_if_changed(args.out / name, files[name])

@@ -1,4 +1,6 @@
 """The C functions themselves: thin calls from the named libraries into libopsnn."""
+import json
+
 from gen_capi_headers import (EXEC_PARAMS, NOTE, declare, operator_prototypes, param_list, prototype)
 
 LIBRARIES = {"acl/": "ascendcl", "aclnn/": "nnopbase", "hccl/": "hccl"}
@@ -134,7 +136,12 @@ def operator_sources(functions, rows, implemented):
     return files
 
 
-def listing_source(functions, rows, implemented):
+def c_string(text):
+    """As a literal; the texts are plain words and formulas."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def listing_source(functions, rows, implemented, texts):
     lines = [NOTE, '#include "capi/listing.h"\n\nnamespace opsnn::capi {\nnamespace {\n\n',
              "constexpr ApiRow kRows[] = {\n"]
     for f in sorted(functions, key=lambda f: f["api"]):
@@ -145,7 +152,7 @@ def listing_source(functions, rows, implemented):
             ", ".join(DTYPE_NAMES.get(t, t.lower()) for t in f.get("dtypes", {}).get(first, []))
         ours = bool(row) or f["api"] in implemented
         lines.append(f'    {{"{f["api"]}", "{row["operator"] if row else ""}", {str(ours).lower()}, '
-                     f'"{f["family"]}", "{f["header"]}", "{listed}"}},\n')
+                     f'"{f["family"]}", "{f["header"]}", "{listed}", {c_string(texts.of(f["api"]))}}},\n')
     lines.append("};\n\n}  // namespace\n\n"
                  "std::span<const ApiRow> ApiRows() { return kRows; }\n\n}  // namespace opsnn::capi\n")
     return "".join(lines)

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "bench/experiments/experiment.h"
+#include "opsnn/model.h"
 
 namespace opsnn::experiments {
 namespace {
@@ -51,6 +52,38 @@ void RunLayerNorm() {
   }
 }
 
+// The text detection of the demo, where its model was fetched; the judge decides what is fused.
+void RunDetection() {
+  const std::string file = ModelFolder() + "/ocr/ch_PP-OCRv4_det_infer.onnx";
+  ModelOptions options;
+  options.fusion = Fusion::kOff;
+  auto apart = Model::Load(file, options);
+  options.fusion = Fusion::kAuto;
+  auto fused = Model::Load(file, options);
+  const char* const name = "PP-OCRv4 detection, 640x640";
+  if (!apart.ok() || !fused.ok()) {
+    std::printf("| %s | not measured: there is no %s; tools/fetch_models.sh fetches it | | | | |\n", name,
+                file.c_str());
+    return;
+  }
+  Shapes shapes;
+  shapes[fused->inputs()[0].name] = {1, 3, 640, 640};
+  auto feeds = fused->RandomFeeds(shapes, 0);
+  RunStats stats[2];
+  const bool ran =
+      feeds.ok() && apart->RunProfiled(*feeds, &stats[0]).ok() && fused->RunProfiled(*feeds, &stats[1]).ok();
+  if (!ran) {
+    std::printf("| %s | not measured: %s does not run | | | | |\n", name, file.c_str());
+    return;
+  }
+  std::vector<Tensor> outputs[2];
+  bool fine = true;
+  const auto t = InTurns({[&] { fine &= apart->Run(*feeds, &outputs[0]).ok(); },
+                          [&] { fine &= fused->Run(*feeds, &outputs[1]).ok(); }});
+  std::printf("| %s | %s | %s | %.2f | %d | %d |%s\n", name, Ms(t[0]).c_str(), Ms(t[1]).c_str(), t[0] / t[1],
+              stats[0].nodes_run, stats[1].nodes_run, fine ? "" : " a run failed");
+}
+
 // A residual block: what fusing gains for one of its convolutions, and for all of it.
 void RunEndToEnd() {
   const Dims image{1, 64, 56, 56};
@@ -77,6 +110,7 @@ void RunEndToEnd() {
     std::printf("| %s | %s | %s | %.2f | %d | %d |\n", name, Ms(t[0]).c_str(), Ms(t[1]).c_str(), t[0] / t[1],
                 pair.split.Calls(), pair.fused.Calls());
   }
+  RunDetection();
 }
 
 }  // namespace

@@ -26,6 +26,11 @@ std::vector<Experiment> CallExperiments();
 std::vector<Experiment> AttentionExperiments();
 std::vector<Experiment> TableExperiments();
 std::vector<Experiment> AccuracyExperiments();
+std::vector<Experiment> ImageExperiments();
+
+// Where the models of the demo are: FOLDER/ocr.
+const std::string& ModelFolder();
+void SetModelFolder(std::string folder);
 
 // From here on every form is run once and timed once: does everything still work?
 void BeQuick();
@@ -42,8 +47,10 @@ class Subject {
   int64_t BytesMoved() const { return prepared_->bytes_moved(); }
   int64_t PeakBytes() const { return static_cast<int64_t>(prepared_->peak_bytes()); }
   int Calls() const { return prepared_->nodes_run(); }
+  int Conversions() const;  // of them, of layouts
   // Results of kernels that another kernel reads: what travels through memory, and what can be looked at.
-  int Intermediates() const;
+  // Those that a conversion of layouts makes or reads are counted alone.
+  int Intermediates(bool of_conversions = false) const;
   int Stages() const;        // of the vector programs in all kernels
   std::string Tile() const;  // "64x512x16" of the first edge that the judge decided, "" where there is none
 

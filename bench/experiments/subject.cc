@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 
 #include "bench/experiments/experiment.h"
 #include "bench/peers/turns.h"
@@ -17,10 +18,14 @@ T OrExit(Result<T> r) {
 }
 
 bool quick = false;
+std::string models = "models";
+constexpr const char* kConversion = "TransData";
 
 }  // namespace
 
 void BeQuick() { quick = true; }
+const std::string& ModelFolder() { return models; }
+void SetModelFolder(std::string folder) { models = std::move(folder); }
 
 std::vector<double> InTurns(const std::vector<std::function<void()>>& forms, double seconds) {
   const size_t kFewest = quick ? 1 : 5;
@@ -53,12 +58,26 @@ Subject::Subject(graph::GraphMaker& maker, FusionMode mode, const std::string& p
   }
 }
 
-int Subject::Intermediates() const {
+int Subject::Conversions() const {
+  int count = 0;
+  for (const graph::Step& s : prepared_->steps())
+    count += s.kernel && prepared_->graph().nodes[s.node].op->name == kConversion;
+  return count;
+}
+
+int Subject::Intermediates(bool of_conversions) const {
   const graph::Graph& g = prepared_->graph();
+  std::set<graph::ValueId> converted;
+  for (const graph::Node& n : g.nodes) {
+    if (n.op->name != kConversion) continue;
+    converted.insert(n.inputs.begin(), n.inputs.end());
+    converted.insert(n.outputs.begin(), n.outputs.end());
+  }
   int count = 0;
   for (const graph::Step& s : prepared_->steps()) {
     if (!s.kernel) continue;
-    for (const graph::ValueId v : g.nodes[s.node].outputs) count += v >= 0 && !g.IsOutput(v);
+    for (const graph::ValueId v : g.nodes[s.node].outputs)
+      count += v >= 0 && !g.IsOutput(v) && (converted.count(v) > 0) == of_conversions;
   }
   return count;
 }

@@ -10,11 +10,13 @@ namespace {
 void Compare(const char* name, graph::GraphMaker& maker) {
   Pair pair(maker);
   const auto t = pair.Seconds();
+  const std::string tile = pair.fused.Tile();  // fusion off: nothing is asked
   for (const Subject* s : {&pair.split, &pair.fused}) {
     const bool apart = s == &pair.split;
-    const std::string tile = s->Tile();
-    std::printf("| %s | %s | %d | %d | %s | %s | %s | %d | %d | %s |\n", name, apart ? "apart" : "fused",
-                s->Calls(), s->Intermediates(), Mib(s->BytesMoved()).c_str(), Mib(s->PeakBytes()).c_str(),
+    std::printf("| %s | %s | %d | %d | %d, %d | %s | %s | %s | %d | %d | %s |\n", name,
+                apart ? "apart" : "fused", s->Calls() - s->Conversions(), s->Intermediates(),
+                s->Conversions(), s->Intermediates(true), Mib(s->BytesMoved()).c_str(),
+                Mib(s->PeakBytes()).c_str(),
                 tile.empty() ? "rows"
                 : apart      ? "the product's own choice"
                              : (tile + ", with room for the chain").c_str(),
@@ -36,18 +38,23 @@ void RunFusedTable() {
   rows.Out(rows.Op("LayerNormalization", {sum, rows.Random({1024}, 0.5, 1.5), rows.Random({1024})},
                    {{"axis", static_cast<int64_t>(-1)}}));
   std::printf(
-      "| chain | form | launches | round trips of an intermediate | moved, MiB | activations held, MiB "
-      "| tiles | scope: stages in the kernels | debugging: values to look at | ms |\n"
-      "|---|---|---|---|---|---|---|---|---|---|\n");
+      "| chain | form | launches | round trips of an intermediate | conversions of layout: launches, round "
+      "trips "
+      "| moved, MiB | held beside operands and results, MiB | tiles | scope: stages in the kernels "
+      "| debugging: values to look at | ms |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|\n");
   Compare("matmul + bias + gelu, 512x3072x768", product);
   Compare("conv 1x1 64 to 256 @56 + add + relu", conv);
   Compare("add + layer norm, 4096x1024", rows);
+  std::printf(
+      "\nHeld is 0 where what lies between is written into the memory of the result and over itself.\n");
 }
 
 // A convolution and what follows it, for one image and for eight.
 void RunConvTable() {
   std::printf(
-      "| conv + add + relu | batch | form | launches | moved, MiB | activations held, MiB | code: stages run "
+      "| conv + add + relu | batch | form | launches | moved, MiB | held beside operands and results, MiB "
+      "| code: stages run "
       "| ms | ms per image |\n|---|---|---|---|---|---|---|---|---|\n");
   for (const int64_t kernel : {int64_t{1}, int64_t{3}}) {
     for (const int64_t batch : {int64_t{1}, int64_t{8}}) {

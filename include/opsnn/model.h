@@ -105,6 +105,13 @@ struct PlanTimes {
   double plan_us() const { return shapes_us + passes_us + kernels_us + memory_us; }
 };
 
+// Unused stretches of the arena while a node runs: how many, all of them, the largest.
+struct ArenaHoles {
+  std::string node;
+  int count = 0;
+  int64_t bytes = 0, largest_bytes = 0;
+};
+
 struct RunStats {
   std::vector<NodeTime> nodes;  // filled by RunProfiled, in execution order
   int64_t peak_bytes = 0;       // of the memory plan: activations, not weights
@@ -120,9 +127,14 @@ struct RunStats {
   int views = 0, in_place = 0;  // results that needed no memory of their own
   std::string memory_strategy;  // "size, smallest gap"; every one that was tried with its need
   std::vector<std::pair<std::string, int64_t>> memory_tried;
+  // Its fragmentation: what lies unused where the most lives, and where the least of it is in one piece; what
+  // alignment adds to all buffers.
+  ArenaHoles holes_at_peak, holes_most_scattered;
+  int64_t padding_bytes = 0;
   // Buffers of the process that are none of the above: scratch of kernels, kept by every thread, blocks that
   // wait to be used again, and what other models hold.
   int64_t scratch_bytes = 0, idle_bytes = 0;
+  int64_t idle_blocks = 0, idle_largest_bytes = 0;  // how many wait, and the largest
   // Everything that running it holds, inputs and outputs included; activations of the largest plan so far.
   int64_t total_bytes = 0;
   PlanTimes times;
@@ -165,6 +177,7 @@ struct ConvolutionChoice {
 
 class OPSNN_API Model {
  public:
+  // An ONNX file, or a text that Save wrote.
   static Result<Model> Load(const std::string& path, const ModelOptions& options = {});
   static Result<Model> LoadBytes(const void* data, size_t size, const ModelOptions& options = {});
   Model(Model&&) noexcept;
@@ -208,6 +221,10 @@ class OPSNN_API Model {
   // FillShapes. The same seed gives the same values on every machine.
   Result<Feeds> RandomFeeds(const Shapes& shapes, uint64_t seed) const;
   std::string Dump(const Shapes& shapes, const Feeds& values = {});  // readable text of the optimised graph
+
+  // Writes the graph as it was read, weights included, as text that Load reads (docs/graph.md). Not for
+  // models with graphs inside nodes (If, Loop, Scan).
+  Status Save(const std::string& path) const;
 
   static std::vector<std::string> PassNames();
 

@@ -59,10 +59,40 @@ struct TileReport {
 };
 OPSNN_API Result<TileReport> AskTile(const TileQuestion& question, const std::string& profile = "");
 
+// A cache of the planner in this process: look-ups that found something and that did not, and what it holds.
+struct PlanCacheUse {
+  int64_t hits = 0, misses = 0, entries = 0, bytes = 0;
+};
+struct PlanCaches {
+  PlanCacheUse verdicts;    // of the judge, by shape class
+  PlanCacheUse tiles;       // of AskTileBuckets, by preset size
+  PlanCacheUse calls;       // plans of aclnn calls, by shape
+  int64_t bound_bytes = 0;  // of each: the setting plan_cache_bytes
+};
+OPSNN_API PlanCaches PlanCachesUsed();
+
+// Tiles of preset sizes: each side of a product counts as the next of 256, 512, 1024 and 2048 (beyond, as the
+// last), and each such bucket has a tile of its own, which is solved for once.
+struct TileBuckets {
+  struct Row {
+    int64_t size = 0;  // of all three sides
+    TileBudget tile;
+  };
+  std::vector<Row> rows;
+  // Of the question's product, where it names one: its bucket, that bucket's tile, and what the solver finds
+  // for the product itself, both with the time of that product.
+  int64_t m = 0, n = 0, k = 0;
+  TileBudget found, own;
+  PlanCacheUse cache;  // after all this
+};
+// The question's m, n and k (all of them, or none), type, buffers, chain and pools; its tile must be 0.
+OPSNN_API Result<TileBuckets> AskTileBuckets(const TileQuestion& question, const std::string& profile = "");
+
 // What deciding costs, in microseconds: a shape class never seen before, and one that is cached.
 struct PlanningCost {
   double new_class_us = 0, cached_us = 0;
   int64_t classes = 0;                       // decided for the figures
+  int64_t hits = 0, misses = 0;              // of the cache, meanwhile
   int64_t cache_bytes = 0, bound_bytes = 0;  // after 1,000 random shapes
 };
 OPSNN_API PlanningCost MeasurePlanning();

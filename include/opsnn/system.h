@@ -49,7 +49,7 @@ struct OperatorListing {
   std::string op;      // "Relu"
   std::string status;  // "implemented" or "declared"
   std::vector<std::string> dtypes;
-  std::string doc;
+  std::string doc;                        // what the operator, or the C function, does
   std::vector<OperatorVariant> variants;  // of an operator, not of a C function
 };
 OPSNN_API std::vector<OperatorListing> ListOperators();

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <random>
 #include <span>
@@ -10,11 +11,14 @@
 #include "api/model_impl.h"
 #include "base/buffer_stats.h"
 #include "base/caught.h"
+#include "graph/ir/text.h"
 #include "graph/stopwatch.h"
 #include "observe/conv_choices.h"
+#include "observe/fragmentation.h"
 #include "observe/traffic.h"
 #include "observe/verify.h"
 #include "onnx/import.h"
+#include "onnx/mapped_file.h"
 #include "tensor/element.h"
 
 namespace opsnn {
@@ -119,6 +123,13 @@ std::string OpText(const graph::Node& n) {
   return s;
 }
 
+ArenaHoles ToHoles(const graph::Prepared& p, const observe::Holes& h) {
+  if (h.step < 0) return {};
+  const graph::NodeId node = p.steps()[static_cast<size_t>(h.step)].node;
+  return {p.graph().nodes[node].name, h.count, static_cast<int64_t>(h.bytes),
+          static_cast<int64_t>(h.largest)};
+}
+
 // Adds the steps of one plan, whose times start at us[at].
 void AddSteps(const graph::Prepared& p, const std::vector<double>& us, size_t at, RunStats* stats) {
   for (size_t i = 0; i < p.steps().size(); ++i) {
@@ -139,6 +150,10 @@ void AddSteps(const graph::Prepared& p, const std::vector<double>& us, size_t at
     const graph::MemoryPlan& m = p.memory();
     stats->peak_bytes = peak;
     stats->live_peak_bytes = static_cast<int64_t>(m.live_peak);
+    const observe::Fragmentation f = observe::FragmentationOf(p);
+    stats->holes_at_peak = ToHoles(p, f.at_peak);
+    stats->holes_most_scattered = ToHoles(p, f.most_scattered);
+    stats->padding_bytes = static_cast<int64_t>(f.padding);
     stats->views = static_cast<int>(m.views);
     stats->in_place = static_cast<int>(m.in_place);
     stats->memory_strategy = m.strategy;
@@ -186,7 +201,8 @@ RunStats ToStats(const graph::Session& session, const graph::Prepared& p,
   const int64_t arena = std::max(stats.peak_bytes, static_cast<int64_t>(session.arena_bytes()));
   const int64_t own = stats.constant_bytes + stats.weight_bytes + stats.io_bytes;
   stats.scratch_bytes = std::max<int64_t>(0, LiveBufferBytes() - own);
-  stats.idle_bytes = IdleBufferBytes();
+  const IdleBlocks idle = IdleBuffers();
+  stats.idle_bytes = idle.bytes, stats.idle_blocks = idle.count, stats.idle_largest_bytes = idle.largest;
   stats.total_bytes = own + stats.plan_bytes + arena + stats.scratch_bytes + stats.idle_bytes;
   stats.nodes_imported = static_cast<int>(session.imported().nodes.size());
   return stats;
@@ -229,6 +245,14 @@ Result<Feeds> AllFeeds(const Model& model, const Shapes& shapes, const Feeds& va
   OPSNN_ASSIGN_OR_RETURN(Feeds feeds, model.RandomFeeds(all, 0));
   for (const auto& [name, t] : values) feeds[name] = t;
   return feeds;
+}
+
+Result<graph::Graph> ImportPath(const std::string& path) {
+  OPSNN_ASSIGN_OR_RETURN(const onnx::MappedFile file, onnx::MappedFile::Open(path));
+  if (!graph::IsText(file.bytes())) return onnx::ImportFile(path);
+  Result<graph::Graph> g = graph::ReadText(file.bytes());
+  if (!g.ok()) return g.status().WithContext(path);
+  return g;
 }
 
 }  // namespace
@@ -281,7 +305,7 @@ Model::~Model() = default;
 
 Result<Model> Model::Load(const std::string& path, const ModelOptions& options) {
   return NoThrow([&]() -> Result<Model> {
-    return api::ModelAccess::Make([path] { return onnx::ImportFile(path); }, options);
+    return api::ModelAccess::Make([path] { return ImportPath(path); }, options);
   });
 }
 
@@ -289,7 +313,9 @@ Result<Model> Model::LoadBytes(const void* data, size_t size, const ModelOptions
   return NoThrow([&]() -> Result<Model> {
     if (!data && size > 0) return Errorf(Code::kNull, "Model::LoadBytes: data is null");
     auto bytes = std::make_shared<std::string>(static_cast<const char*>(data), size);
-    return api::ModelAccess::Make([bytes] { return onnx::ImportBytes(*bytes); }, options);
+    return api::ModelAccess::Make(
+        [bytes] { return graph::IsText(*bytes) ? graph::ReadText(*bytes) : onnx::ImportBytes(*bytes); },
+        options);
   });
 }
 
@@ -514,6 +540,16 @@ std::string Model::Dump(const Shapes& shapes, const Feeds& values) {
     return all;
   });
   return text.ok() ? *text : text.status().message() + "\n";
+}
+
+Status Model::Save(const std::string& path) const {
+  return NoThrow([&]() -> Status {
+    OPSNN_ASSIGN_OR_RETURN(const std::string text, graph::WriteText(impl_->session->imported()));
+    std::FILE* f = std::fopen(path.c_str(), "w");
+    bool written = f && std::fwrite(text.data(), 1, text.size(), f) == text.size();
+    if (f) written = std::fclose(f) == 0 && written;
+    return written ? OkStatus() : Errorf(Code::kRuntime, "%s: cannot be written", path.c_str());
+  });
 }
 
 std::vector<std::string> Model::PassNames() { return graph::PassNames(); }

@@ -19,7 +19,7 @@ using graph::ValueId;
 // Builds the graph of one call. Activations become model inputs, weights and biases constants.
 class Builder {
  public:
-  explicit Builder(const OpSpec& spec) : spec_(spec) { g_.name = spec.op; }
+  explicit Builder(const OpSpec& spec) : spec_(spec), dtype_(spec.dtype) { g_.name = spec.op; }
 
   Result<Graph> Build();
 
@@ -82,7 +82,7 @@ class Builder {
   ValueId Input(const char* name, const std::vector<int64_t>& dims) {
     graph::Value v;
     v.name = name;
-    v.desc.dtype = spec_.dtype;
+    v.desc.dtype = dtype_;
     v.desc.dims = Dims(dims);
     const ValueId id = g_.AddValue(std::move(v));
     g_.inputs.push_back(id);
@@ -91,20 +91,20 @@ class Builder {
   // Uniform values of variance 1 / fan_in, the same on every machine.
   Result<ValueId> Weights(const std::string& name, const std::vector<int64_t>& dims, int64_t fan_in) {
     constexpr double kLargeBytes = 32 << 20;  // values for less take no time worth mentioning
-    double bytes = static_cast<double>(SizeOf(spec_.dtype));
+    double bytes = static_cast<double>(SizeOf(dtype_));
     for (int64_t d : dims) bytes *= static_cast<double>(d);
     if (spec_.plan_only && bytes > kLargeBytes) return Input(name.c_str(), dims);
     if (bytes > static_cast<double>(graph::AvailableMemory()))
       return Errorf(Code::kRuntime, "%s: got %s of %.3g bytes; allowed: the %.3g bytes of memory available",
                     spec_.op.c_str(), name.c_str(), bytes, static_cast<double>(graph::AvailableMemory()));
-    auto t = std::make_shared<HostTensor>(spec_.dtype, Dims(dims));
+    auto t = std::make_shared<HostTensor>(dtype_, Dims(dims));
     if (!t->ok())
       return Errorf(Code::kRuntime, "%s: cannot allocate %zu bytes for %s", spec_.op.c_str(), t->bytes(),
                     name.c_str());
     const double range = std::sqrt(3.0 / static_cast<double>(std::max<int64_t>(1, fan_in)));
     for (int64_t i = 0; i < t->size(); ++i) {
       const double v = (static_cast<double>(engine_() >> 40) * 0x1p-23 - 1) * range;
-      WriteElement(t->as<char>() + i * static_cast<int64_t>(SizeOf(spec_.dtype)), spec_.dtype, v);
+      WriteElement(t->as<char>() + i * static_cast<int64_t>(SizeOf(dtype_)), dtype_, v);
     }
     return g_.AddConstant(name, std::move(t));
   }
@@ -129,14 +129,17 @@ class Builder {
 
   Result<ValueId> Main();
   Result<ValueId> MatMul();
+  Result<ValueId> Ffn();
   Result<ValueId> Conv();
   Result<ValueId> Rows(const char* op, bool scale, bool bias);
   Result<ValueId> Epilogue(ValueId y, const std::string& stage);
   Result<ValueId> RowsBehind(ValueId y, const std::string& stage);
   Result<ValueId> PoolBehind(ValueId y, const std::string& stage);
+  Result<ValueId> Convert(ValueId y, const std::string& stage);
   Status ResolveOutDims();
 
   const OpSpec& spec_;
+  DType dtype_;  // of what comes next
   Graph g_;
   std::mt19937_64 engine_{42};
   mutable std::set<std::string> used_;         // arguments that were looked at
@@ -203,6 +206,29 @@ Result<ValueId> Builder::MatMul() {
   return Add("MatMul", {x, w});
 }
 
+// The feed-forward part of a transformer: gelu(x W1 + b1) W2, m rows of k numbers through n of them.
+Result<ValueId> Builder::Ffn() {
+  OPSNN_ASSIGN_OR_RETURN(const auto m, Need("m", 1, 1));
+  OPSNN_ASSIGN_OR_RETURN(const auto n, Need("n", 1, 1));
+  OPSNN_ASSIGN_OR_RETURN(const auto k, Need("k", 1, 1));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("m", m));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("n", n));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("k", k));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("m, --k", {m[0], k[0]}));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("m, --n", {m[0], n[0]}));
+  OPSNN_RETURN_IF_ERROR(CheckSizes("k, --n", {k[0], n[0]}));
+  const ValueId x = Input("x", {m[0], k[0]});
+  OPSNN_ASSIGN_OR_RETURN(const ValueId w1, Weights("w1", {k[0], n[0]}, k[0]));
+  OPSNN_ASSIGN_OR_RETURN(const ValueId b1, Weights("b1", {n[0]}, 1));
+  OPSNN_ASSIGN_OR_RETURN(const ValueId w2, Weights("w2", {n[0], k[0]}, n[0]));
+  out_dims_ = {m[0], k[0]};
+  bias_dims_ = {k[0]};
+  OPSNN_ASSIGN_OR_RETURN(ValueId y, Add("MatMul", {x, w1}));
+  OPSNN_ASSIGN_OR_RETURN(y, Add("Add", {y, b1}));
+  OPSNN_ASSIGN_OR_RETURN(y, Add("Gelu", {y}));
+  return Add("MatMul", {y, w2});
+}
+
 Result<ValueId> Builder::Conv() {
   const auto rank =
       static_cast<size_t>(spec_.op[4] - '0') + 2;  // conv2d: images and channels, then two sizes
@@ -249,6 +275,7 @@ Result<ValueId> Builder::Rows(const char* op, bool scale, bool bias) {
 
 Result<ValueId> Builder::Main() {
   if (spec_.op == "matmul") return MatMul();
+  if (spec_.op == "ffn") return Ffn();
   if (spec_.op == "conv1d" || spec_.op == "conv2d" || spec_.op == "conv3d") return Conv();
   if (spec_.op == "softmax") return Rows("Softmax", false, false);
   if (spec_.op == "layernorm") return Rows("LayerNormalization", true, true);
@@ -349,6 +376,25 @@ Result<ValueId> Builder::PoolBehind(ValueId y, const std::string& stage) {
   return Add(stage == "maxpool" ? "MaxPool" : "AveragePool", {y}, std::move(attrs));
 }
 
+// The stages behind it have operands of the new type.
+Result<ValueId> Builder::Convert(ValueId y, const std::string& stage) {
+  struct Type {
+    const char* stage;
+    DType dtype;
+    int64_t onnx;
+  };
+  for (const Type& t :
+       {Type{"to_f32", DType::kF32, 1}, Type{"to_f16", DType::kF16, 10}, Type{"to_bf16", DType::kBF16, 16}}) {
+    if (stage != t.stage) continue;
+    dtype_ = t.dtype;
+    op::Attrs attrs;
+    attrs.Set("to", t.onnx);
+    return Add("Cast", {y}, std::move(attrs));
+  }
+  return InvalidArgument("%s: unknown epilogue stage \"%s\"; allowed: to_f32, to_f16, to_bf16",
+                         spec_.op.c_str(), stage.c_str());
+}
+
 Result<ValueId> Builder::Epilogue(ValueId y, const std::string& stage) {
   if (stage == "bias") {
     OPSNN_ASSIGN_OR_RETURN(const ValueId b, Weights("bias", bias_dims_, 1));
@@ -356,12 +402,14 @@ Result<ValueId> Builder::Epilogue(ValueId y, const std::string& stage) {
   }
   if (stage == "softmax" || stage == "layernorm" || stage == "rmsnorm") return RowsBehind(y, stage);
   if (stage == "maxpool" || stage == "avgpool") return PoolBehind(y, stage);
+  if (stage.compare(0, 3, "to_") == 0) return Convert(y, stage);
   const Simple* simple = FindSimple(stage);
   if (!simple) {
     std::string names = "bias";
     for (const Simple& s : kSimple) names += std::string(", ") + s.name;
     return InvalidArgument(
-        "%s: unknown epilogue stage \"%s\"; allowed: %s, softmax, layernorm, rmsnorm, maxpool, avgpool",
+        "%s: unknown epilogue stage \"%s\"; allowed: %s, softmax, layernorm, rmsnorm, maxpool, avgpool, "
+        "to_f32, to_f16, to_bf16",
         spec_.op.c_str(), stage.c_str(), names.c_str());
   }
   if (simple->inputs == 1) return Add(simple->op, {y}, SimpleAttrs(stage));
@@ -381,7 +429,7 @@ Result<Graph> Builder::Build() {
     }
   }
   g_.outputs.push_back(y);
-  g_.values[y].desc.dtype = spec_.dtype;
+  g_.values[y].desc.dtype = dtype_;
   OPSNN_RETURN_IF_ERROR(g_.Sort());
   return std::move(g_);
 }
@@ -390,6 +438,7 @@ Result<Graph> Builder::Build() {
 
 std::vector<OpSpecHelp> OperatorModelNames() {
   std::vector<OpSpecHelp> names = {{"matmul", "--m --n --k [--batch]"},
+                                   {"ffn", "--m --n --k"},
                                    {"conv1d", "--x --w [--stride --pad --dilation --groups]"},
                                    {"conv2d", "--x --w [--stride --pad --dilation --groups]"},
                                    {"conv3d", "--x --w [--stride --pad --dilation --groups]"},

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 
 #include "capi/listing.h"
 #include "observe/variants.h"
@@ -32,17 +31,15 @@ std::vector<OperatorVariant> VariantsOf(const std::string& name) {
 
 std::vector<OperatorListing> ListOperators() {
   std::vector<OperatorListing> out;
-  std::map<std::string, std::string> docs;
   for (const op::OperatorEntry& e : op::OperatorTable()) {
     const op::Declaration& d = *e.declaration;
-    docs[d.name] = d.doc;
     out.push_back({"", d.name, "implemented",
                    d.inputs.empty() ? std::vector<std::string>() : Split(op::ToString(d.inputs[0].dtypes)),
                    d.doc, VariantsOf(d.name)});
   }
   for (const capi::ApiRow& row : capi::ApiRows()) {
     out.push_back(
-        {row.api, row.op, row.implemented ? "implemented" : "declared", Split(row.dtypes), docs[row.op], {}});
+        {row.api, row.op, row.implemented ? "implemented" : "declared", Split(row.dtypes), row.text, {}});
   }
   return out;
 }

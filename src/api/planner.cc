@@ -7,11 +7,13 @@
 
 #include "base/knobs.h"
 #include "base/parallel.h"
+#include "capi/plan_cache.h"
 #include "device/host.h"
 #include "device/profile.h"
 #include "observe/judge_regret.h"
 #include "observe/term_errors.h"
 #include "plan/judge.h"
+#include "plan/tile_buckets.h"
 #include "program/program.h"
 
 namespace opsnn {
@@ -117,6 +119,20 @@ RegionCounters RegionsRun() {
   return {c.calls, c.fused, c.split};
 }
 
+PlanCaches PlanCachesUsed() {
+  const auto use = [](const plan::CacheCounters& c) {
+    return PlanCacheUse{c.hits, c.misses, c.entries, c.bytes};
+  };
+  const capi::PlanCacheUse calls = capi::GetPlanCacheUse();
+  PlanCaches all;
+  all.verdicts = use(plan::JudgeCacheCounters());
+  all.tiles = use(plan::TileCacheCounters());
+  all.calls = {static_cast<int64_t>(calls.hits), static_cast<int64_t>(calls.misses),
+               static_cast<int64_t>(calls.plans), static_cast<int64_t>(calls.bytes)};
+  all.bound_bytes = GetKnobs().plan_cache_bytes;
+  return all;
+}
+
 PlanningCost MeasurePlanning() {
   constexpr int kShapes = 1000, kRepeats = 100;
   const Knobs& knobs = GetKnobs();
@@ -127,6 +143,7 @@ PlanningCost MeasurePlanning() {
   std::mt19937 rng(20260719);
   std::vector<double> fresh, cached;
   PlanningCost cost;
+  const plan::CacheCounters before = plan::JudgeCacheCounters();
   for (int i = 0; i < kShapes; ++i) {
     plan::ContractionEdge e;
     e.chain = "matmul+gelu";
@@ -145,7 +162,9 @@ PlanningCost MeasurePlanning() {
   cost.new_class_us = fresh.empty() ? 0 : Median(fresh);
   cost.cached_us = Median(cached);
   cost.classes = static_cast<int64_t>(fresh.size());
-  cost.cache_bytes = plan::JudgeCacheCounters().bytes;
+  const plan::CacheCounters after = plan::JudgeCacheCounters();
+  cost.hits = after.hits - before.hits, cost.misses = after.misses - before.misses;
+  cost.cache_bytes = after.bytes;
   cost.bound_bytes = knobs.plan_cache_bytes;
   return cost;
 }

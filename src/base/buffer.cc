@@ -63,9 +63,27 @@ class BlockCache {
     return true;
   }
 
-  size_t total() {
+  IdleBlocks idle() {
     const Lock lock(this);
-    return total_;
+    IdleBlocks all;
+    all.bytes = static_cast<int64_t>(total_);
+    if (!lock.held) return all;
+    all.bytes = 0;
+    for (const Block& b : blocks_) {
+      if (!b.data) continue;
+      ++all.count, all.bytes += static_cast<int64_t>(b.bytes);
+      all.largest = std::max(all.largest, static_cast<int64_t>(b.bytes));
+    }
+    return all;
+  }
+
+  // Gives every block back to the system; false where there was none.
+  bool DropAll() {
+    const Lock lock(this);
+    if (!lock.held || total_ == 0) return false;
+    for (Block& b : blocks_)
+      if (b.data) Drop(b);
+    return true;
   }
 
  private:
@@ -120,6 +138,8 @@ void* AllocateAligned(size_t bytes) {
     p = size <= kCacheBytes ? g_cache.Take(size) : nullptr;
     if (!p) {
       p = MapPages(size);
+      // What waits may be what is missing, in pieces that are too small.
+      if (!p && g_cache.DropAll()) p = MapPages(size);
       if (p && size >= kHugePageBytes) AskForHugePages(p, size);
     }
   }
@@ -141,6 +161,6 @@ int64_t ThreadBufferBytes() { return t_bytes; }
 
 int64_t LiveBufferBytes() { return g_bytes.load(std::memory_order_relaxed); }
 
-int64_t IdleBufferBytes() { return static_cast<int64_t>(g_cache.total()); }
+IdleBlocks IdleBuffers() { return g_cache.idle(); }
 
 }  // namespace opsnn

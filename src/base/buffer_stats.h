@@ -12,8 +12,12 @@ int64_t ThreadBufferBytes();
 // Bytes that all threads together asked for and did not give back.
 int64_t LiveBufferBytes();
 
-// Bytes of freed blocks that wait to be given out again.
-int64_t IdleBufferBytes();
+// Freed blocks that wait to be given out again: how scattered what they hold is.
+struct IdleBlocks {
+  int64_t count = 0, bytes = 0, largest = 0;
+};
+IdleBlocks IdleBuffers();
+inline int64_t IdleBufferBytes() { return IdleBuffers().bytes; }
 
 }  // namespace opsnn
 

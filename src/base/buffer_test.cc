@@ -2,8 +2,12 @@
 #include "base/buffer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -56,6 +60,39 @@ TEST(Buffer, AFreedBlockWaitsForTheNextOfItsSize) {
   void* second = AllocateAligned(kBytes - 1);
   EXPECT_EQ(second, first);
   FreeAligned(second, kBytes - 1);
+}
+
+TEST(Buffer, WaitingBlocksAreCounted) {
+  constexpr size_t kLarge = size_t{36} << 20, kSmall = size_t{3} << 20;  // of no other test
+  void *a = AllocateAligned(kLarge), *b = AllocateAligned(kSmall);
+  FreeAligned(a, kLarge);
+  FreeAligned(b, kSmall);
+  const IdleBlocks idle = IdleBuffers();
+  EXPECT_GE(idle.count, 2);
+  EXPECT_GE(idle.largest, static_cast<int64_t>(kLarge));
+  EXPECT_GE(idle.bytes, idle.largest + static_cast<int64_t>(kSmall));
+  EXPECT_EQ(idle.bytes, IdleBufferBytes());
+}
+
+// In a process of its own, whose address space is all but full.
+TEST(Buffer, WhatWaitsIsGivenBackBeforeARequestFails) {
+  constexpr size_t kWaits = size_t{40} << 20, kAsked = size_t{28} << 20, kFree = size_t{8} << 20;
+  FreeAligned(AllocateAligned(kWaits), kWaits);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    unsigned long long pages = 0;
+    std::FILE* f = std::fopen("/proc/self/statm", "r");
+    if (!f || std::fscanf(f, "%llu", &pages) != 1) _exit(2);
+    const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + kFree;
+    const rlimit limit{most, most};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
+    _exit(AllocateAligned(kAsked) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 #endif
 

@@ -14,6 +14,7 @@ struct ApiRow {
   const char* family;  // "activation"
   const char* header;  // "aclnnop/aclnn_relu.h"
   const char* dtypes;  // of its first tensor, "f32, f16"; as published when only declared
+  const char* text;    // what it does, in one line (tools/function_texts.py)
 };
 std::span<const ApiRow> ApiRows();  // sorted by api
 

@@ -198,14 +198,6 @@ class RowProof {
 
 }  // namespace
 
-int64_t BucketOf(std::span<const int64_t> buckets, int64_t size) {
-  if (size <= 0) return size;
-  const auto it = std::lower_bound(buckets.begin(), buckets.end(), size);
-  if (it != buckets.end()) return *it;
-  const int64_t last = buckets.back();
-  return (size + last - 1) / last * last;
-}
-
 Result<std::vector<BucketAxis>> OwnRows(const Graph& a, int64_t size_a, const Graph& b, int64_t size_b,
                                         const std::vector<int>& inputs) {
   return RowProof(a, size_a, b, size_b).Run(inputs);

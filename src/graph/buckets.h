@@ -6,20 +6,16 @@
 #define OPSNN_GRAPH_BUCKETS_H_
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "base/status.h"
 #include "graph/ir/graph.h"
+#include "plan/size_buckets.h"
 
 namespace opsnn::graph {
 
-// Where nobody says which.
-inline constexpr int64_t kPresetBuckets[] = {256, 512, 1024, 2048};
-
-// The smallest bucket that holds `size`; beyond the last one the next multiple of it. `buckets` is ascending
-// and not empty; size 0 has a bucket of its own.
-int64_t BucketOf(std::span<const int64_t> buckets, int64_t size);
+using plan::BucketOf;
+inline constexpr auto& kPresetBuckets = plan::kPresetSizes;
 
 // Which dim of a value grows with the bucketed one: dims[axis] = factor * size.
 struct BucketAxis {

@@ -6,6 +6,7 @@
 #include "base/knobs.h"
 #include "graph/call.h"
 #include "graph/fusion/edges.h"
+#include "graph/ir/known_ops.h"
 #include "plan/cost.h"
 #include "plan/tiling.h"
 
@@ -82,7 +83,8 @@ class Counter {
     }
   }
 
-  NodeTraffic Of(graph::NodeId id) const {
+  NodeTraffic Of(const graph::Step& step) const {
+    const graph::NodeId id = step.node;
     const Node& n = g_.nodes[id];
     NodeTraffic t;
     t.node = n.name, t.op = n.op->name, t.unit = UnitOf(*n.op);
@@ -101,19 +103,38 @@ class Counter {
     } else if (depthwise || n.op->op_class == op::OpClass::kVector) {
       t.ub_bytes = t.hbm_bytes + t.l2_bytes + t.l1_bytes;
     }
+    if (n.op == graph::Known().FeedForward) Between(n, step.kernel->workspace_bytes(), t);
     return t;
   }
 
  private:
+  void Add(Level level, double bytes, NodeTraffic& t) const {
+    (level == Level::kHbm ? t.hbm_bytes : level == Level::kL2 ? t.l2_bytes : t.l1_bytes) += bytes;
+  }
+
   void Move(ValueId v, NodeTraffic& t) const {
     const graph::Value& value = g_.values[v];
     const int64_t bytes = static_cast<int64_t>(graph::StoredBytes(value.desc));
     // As the judge has it: a cache holds a value beside what its reader writes meanwhile.
     const Level level =
         value.IsConstant() ? constants_ : plan::LevelOf(bytes + beside_[static_cast<size_t>(v)], cores_, p_);
-    (level == Level::kHbm  ? t.hbm_bytes
-     : level == Level::kL2 ? t.l2_bytes
-                           : t.l1_bytes) += static_cast<double>(bytes);
+    Add(level, static_cast<double>(bytes), t);
+  }
+
+  // What lies between two products in a chain is written and read where a block of it stays: its buffer is
+  // all the scratch memory that the kernel has. Both sums leave the accumulators, and the first pass through
+  // UB with its bias and activation.
+  void Between(const Node& n, size_t scratch, NodeTraffic& t) const {
+    const Dims &x = g_.values[n.inputs[0]].desc.dims, &w = g_.values[n.inputs[1]].desc.dims;
+    const DType type = g_.values[n.inputs[0]].desc.dtype;
+    const double k = static_cast<double>(std::max<int64_t>(1, x.back()));
+    const double hidden = Elements(g_, n.inputs[0]) / k * static_cast<double>(w.back());
+    Level level = plan::LevelOf(static_cast<int64_t>(scratch), cores_, p_);
+    if (level == Level::kL1 && !p_.is_host() && !p_.cube_feeds_vector()) level = Level::kL2;
+    const double bytes = 2 * hidden * static_cast<double>(SizeOf(type));
+    Add(level, bytes, t);
+    t.l0c_bytes = static_cast<double>(plan::SumBytes(type)) * (hidden + Elements(g_, n.outputs[0]));
+    t.ub_bytes = bytes;
   }
 
   // A product loads A once per column of blocks and B once per row of them; its sums leave the accumulators
@@ -181,7 +202,7 @@ std::vector<NodeTraffic> TrafficOf(const graph::Prepared& prepared, const Device
   const Counter counter(prepared.graph(), profile);
   std::vector<NodeTraffic> list;
   for (const graph::Step& step : prepared.steps()) {
-    if (step.kernel) list.push_back(counter.Of(step.node));
+    if (step.kernel) list.push_back(counter.Of(step));
   }
   return list;
 }

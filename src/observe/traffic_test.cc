@@ -49,6 +49,36 @@ TEST(Traffic, NothingLiesBetweenAPairOfConvolutions) {
   EXPECT_EQ(apart.bytes, kEnds + kWeights + 2 * kBetween);
 }
 
+// In blocks of rows what lies between two products stays in the cores' own caches: memory holds input, output
+// and weights alone.
+TEST(Traffic, WhatLiesBetweenTwoProductsIsKeptPerBlock) {
+  constexpr int64_t kRows = 65536, kDepth = 32, kHidden = 128;
+  GraphMaker m;
+  const ValueId h =
+      m.Op("Relu", {m.Op("Add", {m.Op("MatMul", {m.In("x", {kRows, kDepth}), m.Random({kDepth, kHidden})}),
+                                 m.Random({kHidden})})});
+  m.Out(m.Op("MatMul", {h, m.Random({kHidden, kDepth})}));
+  const double ends = 4.0 * kRows * kDepth * 2, between = 4.0 * kRows * kHidden;
+  double hbm[2] = {}, near[2] = {};
+  int products[2] = {};
+  const auto host = device::FindProfile("host:l2_bytes=2M");
+  ASSERT_TRUE(host.ok());
+  for (const bool blocks : {false, true}) {
+    const graph::Outcome o = graph::RunGraph(
+        m, blocks ? graph::Mode(FusionMode::kForce) : graph::Mode(FusionMode::kForce, "chained_products"));
+    for (const NodeTraffic& t : TrafficOf(*o.prepared, *host)) {
+      products[blocks] += t.unit == std::string("cube");
+      hbm[blocks] += t.hbm_bytes;
+      near[blocks] += t.l1_bytes;
+    }
+  }
+  EXPECT_EQ(products[false], 2);
+  EXPECT_EQ(products[true], 1);
+  EXPECT_NEAR(hbm[true], ends, 1 << 16);
+  EXPECT_NEAR(hbm[false] - hbm[true], 2 * between, 1 << 16);
+  EXPECT_GE(near[true], 2 * between);
+}
+
 std::vector<NodeTraffic> Of(GraphMaker& m, FusionMode fusion, const char* profile) {
   const graph::Outcome o = graph::RunGraph(m, graph::Mode(fusion));
   const auto p = device::FindProfile(profile);

@@ -58,9 +58,16 @@ Result<void*> Allocate(size_t bytes, MemoryKind kind, int device) {
     }
   }
   void* p = AllocateAligned(Footprint(bytes));
-  if (!p)
-    return Errorf(Code::kRuntime, "cannot allocate %zu bytes of %s memory: the system refused", bytes,
-                  What(kind));
+  if (!p) {
+    // Pages are mapped, so that blocks which were freed before cannot be in the way; those that waited for
+    // others of their size were given back, and it was not enough.
+    const MemoryUse use = GetMemoryUse();
+    return Errorf(
+        Code::kRuntime,
+        "cannot allocate %zu bytes of %s memory: the system refused; %zu blocks of %zu bytes are in "
+        "use, %zu at most so far",
+        bytes, What(kind), use.blocks, use.bytes, use.peak_bytes);
+  }
   std::unique_lock lock(r.mutex);
   r.blocks.emplace(reinterpret_cast<uintptr_t>(p), MemoryBlock{p, bytes, kind, device, ++r.last_serial});
   r.bytes += bytes;

@@ -2,6 +2,7 @@
 import json
 import re
 
+import function_texts
 import gen_aclnn
 import gen_capi
 import gen_capi_headers
@@ -38,10 +39,12 @@ class Functions:
         self.ops = gen_ops.load_all(src / "ops")
         self.by_op = {op["name"]: op for op in self.ops}
         self.prototypes = jsonl(src / "capi/data/aclnn_prototypes.jsonl")
-        self.facts = {f["api"]: f for f in jsonl(src / "capi/data/aclnn_facts.jsonl")}
+        self.facts = function_texts.read_facts(src / "capi/data/aclnn_facts.jsonl")
         self.runtime = json.loads((src / "capi/data/acl_runtime.json").read_text())
         self.runtime_done = gen_capi.implemented_runtime_functions(src / "capi/api")
         self.rows = {row["api"]: (op, row) for op in self.ops for row in op["aclnn"]}
+        self.texts = function_texts.Texts(self.facts, [p["api"] for p in self.prototypes],
+                                          {api: op["formula"] for api, (op, _) in self.rows.items()})
         self.adapters = {}
         for path in sorted((src / "capi/adapters").rglob("*.cc")):
             chunks = sources.family_chunks(path, src)
@@ -65,7 +68,7 @@ class Functions:
              "differences": self.differences.get(api.removeprefix("aclnn"), [])}
         f["bound"] = {} if not row else {i: operand for operand, i in row["bind"]}
         f["params"] = [self.param(f, i, q, p, facts) for i, q in enumerate(p["params"])]
-        f["summary"] = facts.get("summary") or self.derived_summary(api, op)
+        f["summary"] = self.texts.of(api)
         f["formula"] = facts.get("formula") or self.facts.get(api.replace("Inplace", "", 1), {}).get("formula", "")
         f["fixed"] = [(name, value) for name, _, value in row["set"]] if row else []
         f["checks"] = self.checks(f) if row else []
@@ -95,23 +98,6 @@ class Functions:
                 "missing": [t for t in known if t not in OURS] if row and tensor else [],
                 "shape": shape, "formats": facts.get("formats", {}).get(q["name"], []),
                 "operand": operand, "attr": attr, "doc": (decl or {}).get("doc", "")}
-
-    def derived_summary(self, api, op):
-        names = {q["api"] for q in self.prototypes}
-
-        def of(base):
-            fact = self.facts.get(base, {}).get("summary")
-            return fact or (self.rows[base][0]["formula"] if base in self.rows else "")
-
-        base = api.replace("aclnnInplace", "aclnn", 1)
-        if base != api and base in names:
-            return f"In-place form of {base}: {of(base)}".rstrip(": ")
-        if (m := re.match(r"(.*)(V\d+)$", api)) and m.group(1) in names:
-            return f"{m.group(2)} of {m.group(1)}: {of(m.group(1))}".rstrip(": ")
-        for suffix in ("Backward", "Grad"):
-            if api.endswith(suffix) and api.removesuffix(suffix) in names:
-                return f"Gradient of {api.removesuffix(suffix)}."
-        return op["formula"] if op else ""
 
     def reason(self, f, p):
         """Why a function is declared only, as far as the data tell."""

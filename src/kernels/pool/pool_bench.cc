@@ -1,11 +1,7 @@
 // Pooling: time, speed, and how many lanes of its vector operations a form uses.
 //
-//   naive    a window per vector: its elements are gathered, then combined across the lanes
-//   planes   NCHW; neighbouring windows per vector, read in whole rows
-//   blocked  NC1HWC0; channels per vector
-//
-// lanes_% is the share of lanes that hold an element of some window, on this machine and, lanes128_%, with
-// 128 lanes (half types on an NPU, where one window of 2x2 uses 3 %).
+// The forms are those of lanes.h. lanes_% is the share of lanes that hold an element of some window, on this
+// machine and, lanes128_%, with 128 lanes (half types on an NPU, where one window of 2x2 uses 3 %).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -16,6 +12,7 @@
 #include "base/buffer.h"
 #include "base/int_math.h"
 #include "base/parallel.h"
+#include "kernels/pool/lanes.h"
 #include "kernels/pool/pool.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pool/pool_bench.cc"
@@ -66,14 +63,7 @@ namespace {
 OPSNN_TIER_TABLE(Lanes);
 OPSNN_TIER_TABLE(Naive);
 
-enum class Form : uint8_t { kNaive, kPlanes, kBlocked };
-constexpr const char* kForms[] = {"naive", "planes", "blocked"};
 constexpr int64_t kC0 = 16;
-
-double LanesUsed(Form form, const PoolShape& s, int64_t lanes) {
-  const int64_t things = form == Form::kNaive ? s.kh * s.kw : form == Form::kPlanes ? s.ow : s.c;
-  return 100.0 * static_cast<double>(things) / static_cast<double>(RoundUp(things, lanes));
-}
 
 // The forms agree, up to the order of sums.
 bool Agrees(const PoolShape& s, const float* x, const float* y) {
@@ -103,8 +93,8 @@ void BM_Pool(benchmark::State& state, PoolShape s, Form form) {
   if (form == Form::kPlanes && !Agrees(s, x.as<float>(), y.as<float>()))
     return state.SkipWithError("wrong result");
   constexpr int64_t kLanesOfNpu = 128;
-  state.counters["lanes_%"] = LanesUsed(form, s, OPSNN_TIER_CALL(Lanes)());
-  state.counters["lanes128_%"] = LanesUsed(form, s, kLanesOfNpu);
+  state.counters["lanes_%"] = 100 * LanesUsed(form, s, OPSNN_TIER_CALL(Lanes)());
+  state.counters["lanes128_%"] = 100 * LanesUsed(form, s, kLanesOfNpu);
   state.counters["GB"] = benchmark::Counter(1e-9 * static_cast<double>((in + out) * int64_t{sizeof(float)}),
                                             benchmark::Counter::kIsIterationInvariantRate);
   SetNumThreads(0);
@@ -126,7 +116,7 @@ void BM_Pool(benchmark::State& state, PoolShape s, Form form) {
     s.pt = s.pl = s.pb = s.pr = l.p;
     s.oh = s.ow = (l.size + 2 * l.p - l.k) / l.s + 1;
     for (const Form form : {Form::kNaive, Form::kPlanes, Form::kBlocked}) {
-      const std::string name = std::string(l.name) + "/" + kForms[static_cast<int>(form)];
+      const std::string name = std::string(l.name) + "/" + Name(form);
       benchmark::RegisterBenchmark(name.c_str(),
                                    [s, form](benchmark::State& state) { BM_Pool(state, s, form); })
           ->Unit(benchmark::kMicrosecond)

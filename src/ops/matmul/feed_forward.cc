@@ -86,8 +86,10 @@ class FeedForward : public op::Kernel {
   Status Run(const op::RunArgs& args) const override;
   size_t workspace_bytes() const override { return between_bytes_ + inner_bytes_; }
   std::string variant() const override {
-    return StrFormat("two products, %lld rows at a time of %lld; ", ll{block_}, ll{m_}) +
-           first_[0]->variant() + "; " + second_[0]->variant();
+    const std::string how = block_ < m_
+                                ? StrFormat("blocks of rows, %lld of %lld at a time", ll{block_}, ll{m_})
+                                : std::string("one product behind the other");
+    return how + "; " + first_[0]->variant() + "; " + second_[0]->variant();
   }
 
  private:
