@@ -356,8 +356,9 @@ Status PrintEdges(const std::vector<Decision>& decisions, const Status& expected
     std::printf("%zu edges: %d fuse, %d split, %d refuse, %d hybrid\n", decisions.size(), verdicts[0],
                 verdicts[1], verdicts[2], verdicts[3]);
     const opsnn::PlanCacheUse c = opsnn::PlanCachesUsed().verdicts;
-    std::printf("verdicts by shape class: %lld decided, %lld found in the cache\n",
-                static_cast<long long>(c.misses), static_cast<long long>(c.hits));
+    if (c.hits + c.misses > 0)
+      std::printf("verdicts by shape class: %lld decided, %lld found in the cache\n",
+                  static_cast<long long>(c.misses), static_cast<long long>(c.hits));
   }
   return expected;
 }

@@ -88,6 +88,7 @@ class CliPlanner(cli_tool.ToolTest):
         fused = json.loads(run("explain", "ffn", *args, "--fusion", "force", "--traffic", "--json"))
         apart = json.loads(run("explain", "ffn", *args, "--fusion", "force", "--passes-off", "chained_products", "--traffic", "--json"))
         self.assertEqual((fused["units"]["cube"]["kernels"], apart["units"]["cube"]["kernels"]), (1, 2))
+        self.assertEqual(fused["units"]["cube"]["operations"], apart["units"]["cube"]["operations"])
         self.assertIn("--k", run("bench", "ffn", "--m", "3", "--n", "4", ok=False))
 
     def test_bench_operator(self):
@@ -221,6 +222,17 @@ class CliPlanner(cli_tool.ToolTest):
             self.assertEqual((one["chain"], one["where"]), (two["chain"], two["where"]))
             self.assertNotEqual(one["verdict"], two["verdict"])
         self.assertEqual(other["edges"], other["same"] + len(other["different"]))
+
+    def test_verdicts_move_with_the_device(self):
+        # A row of 32,000 logits with its mask fits 256 KiB of UB and not 192.
+        args = ("explain", "add", "--x", "64,32000", "--epilogue", "softmax", "--profile", "910B1")
+        d = json.loads(run(*args, "--diff", "910B1:ub_bytes=256K", "--json"))["different"]
+        self.assertEqual([[e["verdict"] for e in edge["decisions"]] for edge in d], [["split", "fuse"]])
+        # The buffers of A3's dies are those of A2, and so are its verdicts; 950's are others.
+        conv = ("explain", "conv2d", "--x", "1,384,20,20", "--w", "384,1,5,5", "--groups", "384", "--pad", "2", "--epilogue",
+                "bias,hardswish", "--profile", "A2")
+        self.assertEqual(json.loads(run(*conv, "--diff", "A3", "--json"))["different"], [])
+        self.assertNotEqual(json.loads(run(*conv, "--diff", "950PR", "--json"))["different"], [])
 
     def test_explain_top(self):
         args = ("explain", self.model, "--shape", "image=1,3,32,32", "--profile", "910B1")

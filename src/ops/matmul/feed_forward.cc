@@ -247,9 +247,13 @@ OPSNN_DEFINE_OPERATOR(FeedForward) {
 }
 
 OPSNN_DEFINE_ADVICE(FeedForward) {
-  advice.steps = [](op::InputDescs in, std::span<const op::TensorDesc* const> out, const op::Attrs&) {
+  advice.steps = [](op::InputDescs in, std::span<const op::TensorDesc* const> out, const op::Attrs& attrs) {
     const auto count = [](const op::TensorDesc& d) { return static_cast<double>(NumElements(d.dims)); };
     const double hidden = in[1]->dims.rank() > 0 ? static_cast<double>(in[1]->dims.back()) : 1;
-    return 2 * hidden * (count(*in[0]) + count(*out[0]));  // X, W1, W2
+    const auto between = Between(in.size() > 3 && in[3], ActivationOf(attrs));
+    const double width =
+        in[0]->dims.rank() > 0 ? static_cast<double>(std::max<int64_t>(1, in[0]->dims.back())) : 1;
+    return 2 * hidden * (count(*in[0]) + count(*out[0]))  // X, W1, W2
+           + (between ? between->program.CostPerElement() * hidden * count(*in[0]) / width : 0);
   };
 }
