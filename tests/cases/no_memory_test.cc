@@ -35,11 +35,13 @@ class MemoryLimit {
  public:
   explicit MemoryLimit(size_t slack) {
     getrlimit(RLIMIT_AS, &before_);
-    std::ifstream statm("/proc/self/statm");
-    size_t pages = 0;
-    statm >> pages;
     rlimit now = before_;
-    now.rlim_cur = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    now.rlim_cur = Mapped();
+    setrlimit(RLIMIT_AS, &now);
+    // Freed blocks that wait for others of their size are given back when the system refuses one.
+    void* none = nullptr;
+    EXPECT_NE(aclrtMalloc(&none, size_t{1} << 30, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+    now.rlim_cur = Mapped();
     setrlimit(RLIMIT_AS, &now);
     constexpr size_t kPiece = 1 << 15;
     while (auto* piece = static_cast<Piece*>(std::malloc(kPiece))) {
@@ -59,6 +61,12 @@ class MemoryLimit {
   struct Piece {
     Piece* next;
   };
+  static rlim_t Mapped() {
+    std::ifstream statm("/proc/self/statm");
+    size_t pages = 0;
+    statm >> pages;
+    return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  }
   rlimit before_{};
   Piece* stock_ = nullptr;
 };
