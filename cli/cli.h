@@ -34,6 +34,7 @@ struct Target {
   double peak_limit = -1;  // below 0: not given
   std::string buckets;     // INPUT:DIM=256,512; empty: sizes are taken as they come
   uint64_t seed = 0;
+  bool takes_operators = true;
 
   // Adds the positional and every option; `operators` allows operator targets.
   void AddTo(CLI::App& app, bool operators);

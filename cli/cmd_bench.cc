@@ -232,8 +232,8 @@ void PrintReport(const Target& target, const BenchOptions& o, const BenchTimes& 
     std::printf("  %-10s median %.3f ms, min %.3f ms\n", name, Median(ms),
                 *std::min_element(ms.begin(), ms.end()));
   };
-  std::printf("%s, %d thread%s, %d runs%s\n", target.Describe().c_str(), threads, threads == 1 ? "" : "s",
-              o.runs, off ? "; fusion is off" : " in turns");
+  std::printf("%s, %d thread%s, %d run%s%s\n", target.Describe().c_str(), threads, threads == 1 ? "" : "s",
+              o.runs, o.runs == 1 ? "" : "s", off ? "; fusion is off" : " in turns");
   std::printf("  first call %.3f ms\n", t.first_ms);
   if (!off) row("fused", t.fused_ms);
   row("unfused", t.unfused_ms);
@@ -249,7 +249,8 @@ void PrintReport(const Target& target, const BenchOptions& o, const BenchTimes& 
   const auto ll = [](int64_t v) { return static_cast<long long>(v); };
   const opsnn::PlanCacheUse& v = t.caches.verdicts;
   std::printf(
-      "  plans by size: %lld made, %lld times found; verdicts by shape class: %lld decided, %lld found, %lld "
+      "  runs made %lld plans and found one %lld times; verdicts by shape class: %lld decided, %lld found, "
+      "%lld "
       "of %lld bytes kept\n",
       ll(t.plans_made), ll(t.plans_found), ll(v.misses), ll(v.hits), ll(v.bytes), ll(t.caches.bound_bytes));
   if (t.regions.calls > 0)

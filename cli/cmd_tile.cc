@@ -123,6 +123,11 @@ Status Ask(Options& o) {
   if (o.buckets && !o.tile.empty())
     return Status(opsnn::Code::kInvalid,
                   "--buckets: got it with --tile; allowed: one of them, as buckets have tiles of their own");
+  if (o.tile.empty() && o.m == 0 && o.n == 0 && o.k == 0 && !o.buckets)
+    return Status(
+        opsnn::Code::kInvalid,
+        "tile: got neither a tile nor a product; allowed: --tile M,N,K, or --m --n --k for the solver's "
+        "tile, or --buckets");
   if (!o.tile.empty()) {
     auto sides = ParseInts(o.tile, "--tile");
     if (!sides.ok()) return sides.status();

@@ -74,7 +74,7 @@ std::string ParseErrorText(const CLI::ParseError& e) {
   if (is(CLI::ExitCodes::RequiredError))
     return what.find("subcommand") != std::string::npos
                ? "no command given; --help lists those allowed"
-               : what.substr(0, what.find(" is required")) + ": missing; it must be given";
+               : what.substr(0, what.find(" is required")) + ": missing; allowed: one, as --help says";
   if (is(CLI::ExitCodes::ArgumentMismatch)) {
     if (const size_t flag = what.find(" was given a disallowed"); flag != std::string::npos)
       return "--" + what.substr(0, flag) + ": got a value; allowed: none, it is a flag";

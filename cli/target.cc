@@ -86,6 +86,7 @@ Result<opsnn::SizeBuckets> ParseBuckets(const std::string& text) {
 }  // namespace
 
 void Target::AddTo(CLI::App& app, bool operators) {
+  takes_operators = operators;
   app.add_option(operators ? "MODEL|OP" : "MODEL", name,
                  operators ? "An ONNX file, or an operator such as matmul" : "An ONNX file")
       ->required()
@@ -159,6 +160,10 @@ Result<opsnn::Model> Target::Load(const char* fusion_override, bool plan_only) c
     }
     return opsnn::Model::Load(name, options);
   }
+  if (!takes_operators)
+    return Status(opsnn::Code::kInvalid, "MODEL: got \"" + name +
+                                             "\", and there is no such file; allowed: an ONNX file (bench, "
+                                             "explain and verify take operators as well)");
   opsnn::OpSpec spec;
   spec.op = name;
   const auto type = opsnn::DTypeFromName(dtype);

@@ -29,7 +29,7 @@ class CliPlanner(cli_tool.ToolTest):
         self.assertEqual(set(b["regions"]), {"calls", "blocks_fused", "blocks_split"})
         self.assertGreater(b["unfused_bytes_moved"], b["bytes_moved"])
         text = run(*args)
-        for words in ("plans by size", "verdicts by shape class", "moved unfused"):
+        for words in ("plans and found one", "verdicts by shape class", "moved unfused"):
             self.assertIn(words, text)
         p = json.loads(run("bench", "plan", "--json"))
         self.assertGreater(p["hits"], p["misses"])

@@ -28,7 +28,8 @@ class Builder {
     used_.insert(key);
     auto it = spec_.ints.find(key);
     if (it == spec_.ints.end() || it->second.empty()) {
-      return InvalidArgument("%s: argument --%s is missing", spec_.op.c_str(), key);
+      return InvalidArgument("%s: argument --%s is missing; allowed: %s", spec_.op.c_str(), key,
+                             Arguments().c_str());
     }
     if (it->second.size() < at_least || it->second.size() > at_most) {
       const std::string allowed =
@@ -37,6 +38,12 @@ class Builder {
                              it->second.size(), allowed.c_str());
     }
     return it->second;
+  }
+  // Those that the operator takes, "--m --n --k [--batch]".
+  std::string Arguments() const {
+    for (const OpSpecHelp& h : OperatorModelNames())
+      if (h.op == spec_.op) return h.arguments;
+    return "";
   }
   std::vector<int64_t> Get(const char* key) const {
     used_.insert(key);
@@ -424,8 +431,8 @@ Result<Graph> Builder::Build() {
   }
   for (const auto& [key, values] : spec_.ints) {
     if (!values.empty() && used_.count(key) == 0) {
-      return InvalidArgument("%s: argument --%s is not one of this operator's", spec_.op.c_str(),
-                             key.c_str());
+      return InvalidArgument("%s: argument --%s is not one of this operator's; allowed: %s", spec_.op.c_str(),
+                             key.c_str(), Arguments().c_str());
     }
   }
   g_.outputs.push_back(y);

@@ -120,8 +120,8 @@ Result<DeviceProfile> FindProfile(std::string_view name) {
     rest.remove_prefix(std::min(comma + 1, rest.size()));
     const size_t equals = item.find('=');
     if (equals == std::string_view::npos) {
-      return InvalidArgument("profile override \"%s\" is not of the form field=value",
-                             std::string(item).c_str());
+      return InvalidArgument("profile %s: got the override \"%s\"; allowed: FIELD=VALUE, as in l1_bytes=512K",
+                             std::string(base.empty() ? "host" : base).c_str(), std::string(item).c_str());
     }
     if (Status s = Override(profile, item.substr(0, equals), item.substr(equals + 1)); !s.ok())
       return s.WithContext("profile " + std::string(base.empty() ? "host" : base));

@@ -128,7 +128,7 @@ Status CheckPassNames(const std::string& list) {
     const size_t comma = rest.find(',');
     const std::string name(rest.substr(0, comma));
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return InvalidArgument("there is no graph pass \"%s\"; the passes are: %s.", name.c_str(), all.c_str());
+      return InvalidArgument("there is no graph pass \"%s\"; allowed: %s.", name.c_str(), all.c_str());
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
