@@ -82,6 +82,11 @@ Result<Figures> CompareFiles(const fs::path& a, const fs::path& b, double tolera
 // Pairs of files; in folders those that the first one has.
 Result<std::vector<std::pair<fs::path, fs::path>>> Pairs(const std::string& a, const std::string& b) {
   std::error_code error;
+  for (const std::string& path : {a, b})
+    if (!fs::exists(path, error))
+      return Status(opsnn::Code::kInvalid, path +
+                                               ": there is no such file or folder; allowed: .npy files, or "
+                                               "folders that run --output wrote");
   if (fs::is_directory(a, error) != fs::is_directory(b, error))
     return Status(opsnn::Code::kInvalid,
                   "compare: got one of each, a file and a folder; allowed: two files or two folders");

@@ -55,7 +55,7 @@ void AddOps(CLI::App& app, Run& run) {
         for (const auto& d : o.dtypes) dtypes += (dtypes.empty() ? "" : " ") + d;
         std::printf("%-40s %-24s %-12s %s\n", o.api.empty() ? "-" : o.api.c_str(),
                     o.op.empty() ? "-" : o.op.c_str(), o.status.c_str(), dtypes.c_str());
-        if (o.op != *name && o.api != *name) continue;
+        if (name->empty() || (o.op != *name && o.api != *name)) continue;
         if (!o.doc.empty() && (o.api == *name || o.api.empty())) std::printf("    %s\n", o.doc.c_str());
         if (o.api == *name && !o.op.empty())
           std::printf("    built on the operator %s, whose own text opsnn ops %s shows\n", o.op.c_str(),

@@ -52,7 +52,11 @@ Status CheckCommand(const CLI::App& app, int argc, char** argv) {
   if (argc == 1)
     return Status(Code::kInvalid,
                   "no command given; allowed: " + names + " (opsnn COMMAND --help explains one)");
-  if (argv[1][0] != '-' && !known)
+  const std::string first = argv[1];
+  if (first[0] == '-' && first != "--help" && first != "-h" && first != "--version")
+    return Status(Code::kInvalid,
+                  "got " + first + " before any command; allowed: --help, --version or a command: " + names);
+  if (first[0] != '-' && !known)
     return Status(Code::kInvalid, std::string("unknown command \"") + argv[1] + "\"; allowed: " + names);
   return opsnn::OkStatus();
 }

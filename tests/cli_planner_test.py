@@ -272,6 +272,7 @@ class CliPlanner(cli_tool.ToolTest):
         self.assertIn("built on the operator", text)
         self.assertNotIn("Empty tensors", text)
         self.assertIn("Solve a triangular linear system", run("ops", "aclnnTriangularSolve"))
+        self.assertNotIn("\n    ", run("ops"))  # of all of them the table alone
         rows = json.loads(run("ops", "--json"))
         functions = {o["api"]: o["doc"] for o in rows if o["api"]}
         self.assertEqual([api for api, doc in functions.items() if not doc], [])

@@ -180,6 +180,7 @@ class Cli(cli_tool.ToolTest):
             (("compare", str(self.dir), str(self.dir), "--tolerance", "nan"), "a number from 0 to 1"),
             (("compare", str(self.dir), str(self.dir), "--tolerance", "-1"), "a number from 0 to 1"),
             (("compare", str(self.dir)), "B: missing"),
+            (("compare", str(self.dir), str(self.dir / "none")), "none: there is no such file or folder"),
             (("explain", self.model, "--profile", ""), "--profile"),
             (("run", self.model, "--output", f"{a_file}/out"), "file"),
             (("run", self.model, "--threads", "0"), "threads"),
@@ -195,6 +196,7 @@ class Cli(cli_tool.ToolTest):
             (("explain", "matmul", "--m", "1", "--n", "2", "--k", "3", "--epilogue", "relu", "--profile", "TPU"), "TPU"),
             (("ops", "NoSuchThing"), "NoSuchThing"),
             (("frobnicate",), "frobnicate"),
+            (("--frob", "info"), "got --frob before any command; allowed: --help"),
             ((), "no command given"),
         ]
         for args, word in cases:
