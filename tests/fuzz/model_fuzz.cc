@@ -1,9 +1,11 @@
-// Bytes as an ONNX model: imported, planned for small shapes and run, or refused with a message.
+// Bytes as an ONNX model or as the text of a graph: imported, planned for small shapes and run, or refused
+// with a message.
 #include <algorithm>
 #include <cstdio>
 
 #include "base/knobs.h"
 #include "fuzz/fuzz.h"
+#include "graph/ir/text.h"
 #include "onnx/import.h"
 #include "onnx/model_writer.h"
 #include "op/declaration.h"
@@ -92,7 +94,17 @@ std::vector<std::string> Seeds() {
       for (const bool constants : {false, true}) seeds.push_back(OneNode(*def, rank, constants));
     }
   }
+  // Graphs as text begin otherwise, and are read by another reader.
+  for (const std::string& model : {SelftestModel(), Transformer()})
+    if (auto g = onnx::ImportBytes(model); g.ok())
+      if (auto text = graph::WriteText(*g); text.ok()) seeds.push_back(*text);
   return seeds;
+}
+
+Result<std::unique_ptr<graph::Session>> Load(std::string_view bytes) {
+  if (!graph::IsText(bytes)) return onnx::LoadSessionFromBytes(bytes, {});
+  OPSNN_ASSIGN_OR_RETURN(graph::Graph g, graph::ReadText(bytes));
+  return graph::Session::Create(std::move(g), {});
 }
 
 }  // namespace opsnn::fuzz
@@ -102,7 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // What a mutated model may ask for must not decide how long the test takes.
   static const bool limited = SetKnob("memory_limit", std::to_string(16 << 20)).ok();
   fuzz::Require(limited, "the memory knob");
-  auto session = onnx::LoadSessionFromBytes({reinterpret_cast<const char*>(data), size}, {});
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  auto session = fuzz::Load(bytes);
   if (!session.ok()) {
     fuzz::Require(!session.status().message().empty(), "an error has a message");
     return 0;

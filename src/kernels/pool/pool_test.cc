@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "isa/tier.h"
+#include "kernels/pool/lanes.h"
 #include "testing/testing.h"
 #include "vector/streaming.h"
 
@@ -166,6 +167,18 @@ TEST_P(PoolTest, RandomShapes) {
         }
     ASSERT_EQ(testing::Compare(got, want, tolerance), "");
   }
+}
+
+// One window of 2x2 in a vector of 128 lanes, and as many as a row has.
+TEST(Lanes, AreUsedByManyWindowsOrChannels) {
+  PoolShape s;
+  s.c = 64, s.kh = s.kw = 2, s.oh = s.ow = 112;
+  constexpr int64_t kNpu = 128;
+  EXPECT_DOUBLE_EQ(LanesUsed(Form::kNaive, s, kNpu), 4.0 / kNpu);
+  EXPECT_GT(LanesUsed(Form::kPlanes, s, kNpu), 0.8);
+  EXPECT_DOUBLE_EQ(LanesUsed(Form::kBlocked, s, kNpu), 0.5);
+  for (const Form form : {Form::kPlanes, Form::kBlocked}) EXPECT_DOUBLE_EQ(LanesUsed(form, s, 16), 1);
+  EXPECT_STREQ(Name(Form::kNaive), "naive");
 }
 
 TEST_P(PoolTest, Global) {
