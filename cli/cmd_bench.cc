@@ -249,7 +249,7 @@ void PrintReport(const Target& target, const BenchOptions& o, const BenchTimes& 
   const auto ll = [](int64_t v) { return static_cast<long long>(v); };
   const opsnn::PlanCacheUse& v = t.caches.verdicts;
   std::printf(
-      "  runs made %lld plans and found one %lld times; verdicts by shape class: %lld decided, %lld found, "
+      "  plans made by runs %lld, found by runs %lld; verdicts by shape class: %lld decided, %lld found, "
       "%lld "
       "of %lld bytes kept\n",
       ll(t.plans_made), ll(t.plans_found), ll(v.misses), ll(v.hits), ll(v.bytes), ll(t.caches.bound_bytes));
