@@ -26,8 +26,7 @@
 namespace opsnn {
 namespace {
 
-// Long enough to bridge the gap between two operators of a model, short enough not to be seen in `top`;
-// waking a sleeping thread costs about 30 us.
+// Long enough to bridge the gap between two operators of a model, short enough not to be seen in `top`.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kPausesPerClockRead = 32;
 // Indices are claimed a few at a time where there are many: a claim that meets another thread's moves a cache
@@ -36,6 +35,19 @@ constexpr int kPausesPerClockRead = 32;
 constexpr int kClaimsPerThread = 16;
 // More workers than this are not told which core to leave free: telling takes 1 to 2 us for each.
 constexpr int kMostTold = 16;
+
+// What waking a thread takes until the first one here was timed: 30 us.
+constexpr double kFirstWakeCycles = 100e3;
+
+// A clock that counts about as fast as the core does.
+uint64_t Ticks() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  constexpr uint64_t kPerNanosecond = 3;
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) * kPerNanosecond;
+#endif
+}
 
 void Pause() {
 #if defined(__x86_64__)
@@ -150,12 +162,15 @@ class Pool {
     return any_.load(std::memory_order_relaxed) && (asleep_.load(std::memory_order_relaxed) & first) == 0;
   }
 
+  double WakeCycles() const { return wake_cycles_.load(std::memory_order_relaxed); }
+
  private:
   struct Worker {
     Worker(Pool* p, int i) : pool(p), id(i) {}
     Pool* const pool;
     const int id;
-    bool asleep = false;  // guarded by mutex_
+    bool asleep = false;  // guarded by mutex_, as is the tick at which it was woken
+    uint64_t woken = 0;
     std::condition_variable wake;
   };
 
@@ -272,6 +287,7 @@ class Pool {
       if (!w.asleep) continue;
       w.asleep = false;
       NoteSleeper(w, -1);
+      w.woken = Ticks();
       w.wake.notify_one();
       --count;
     }
@@ -283,6 +299,14 @@ class Pool {
     change > 0 ? asleep_.fetch_or(bit, std::memory_order_relaxed)
                : asleep_.fetch_and(~bit, std::memory_order_relaxed);
     sleepers_.fetch_add(change, std::memory_order_seq_cst);
+  }
+
+  // Under mutex_. A mean of the last few times, of which one that a busy core drew out counts for little.
+  void NoteWake(uint64_t ticks) {
+    constexpr double kNew = 0.25, kMostLonger = 4;
+    const double known = wake_cycles_.load(std::memory_order_relaxed);
+    const double now = std::min(static_cast<double>(ticks), kMostLonger * known);
+    wake_cycles_.store(known + kNew * (now - known), std::memory_order_relaxed);
   }
 
   // The share at `home` first, then the others'.
@@ -352,6 +376,7 @@ class Pool {
     if (IsNew(job_.gate.load(std::memory_order_seq_cst), last_job)) return NoteSleeper(self, -1);
     self.asleep = true;
     self.wake.wait(lock, [&] { return !self.asleep; });
+    NoteWake(Ticks() - self.woken);
   }
 
   void WorkerLoop(Worker& self) {
@@ -410,6 +435,7 @@ class Pool {
   // Changed under mutex_: how many sleep, and which of the first 64.
   alignas(64) std::atomic<int> sleepers_{0};
   std::atomic<uint64_t> asleep_{0};
+  std::atomic<double> wake_cycles_{kFirstWakeCycles};
   std::deque<Worker> workers_;  // guarded by mutex_, but each for itself
   std::mutex mutex_;
 };
@@ -458,6 +484,19 @@ bool PoolAtHand() {
   const std::chrono::steady_clock::time_point before{
       std::chrono::steady_clock::duration(last.exchange(now.time_since_epoch().count()))};
   return before + kSpin >= now;
+}
+
+double WakeCycles() { return ThePool().WakeCycles(); }
+
+int ThreadsWorth(double cycles) {
+  // What it takes to hand a part over and to hear that it is done (300 to 500 ns), as much again that two
+  // threads save, and operands that another core has in its cache.
+  constexpr double kHandoverCycles = 10e3;
+  if (cycles <= kHandoverCycles) return 1;
+  const int threads = ThreadsAvailable();
+  if (threads == 1) return 1;
+  // Waking a thread pays when two of them then save as much again.
+  return cycles > 2 * WakeCycles() || PoolAtHand() ? threads : 1;
 }
 
 KeepPoolAwake::KeepPoolAwake() { g_keep_awake.fetch_add(1, std::memory_order_relaxed); }

@@ -164,6 +164,18 @@ TEST_F(ParallelTest, KeptAwakeTheyStillWorkAndSleepLater) {
   EXPECT_EQ(sum, 3 * 20 * 28 + 28);
 }
 
+TEST_F(ParallelTest, SmallJobsAreWorthOneThread) {
+  EXPECT_EQ(ThreadsWorth(0), 1);
+  EXPECT_EQ(ThreadsWorth(1000), 1);
+  EXPECT_EQ(ThreadsWorth(1e12), 4);  // whether anybody sleeps or not
+  EXPECT_GT(WakeCycles(), 0);
+  const KeepPoolAwake awake;
+  ParallelFor(64, [&](int64_t, int) {});
+  const ScopedThreadLimit limit(1);
+  EXPECT_EQ(ThreadsWorth(1e12), 1);
+  ParallelFor(2, [&](int64_t, int) { EXPECT_EQ(ThreadsWorth(1e12), 1); });
+}
+
 TEST_F(ParallelTest, NestingRunsInline) {
   std::atomic<int64_t> sum{0};
   std::atomic<bool> nested_alone{true};

@@ -1,5 +1,5 @@
 // Whether pool threads are up: KeepPoolAwake for callers with many short ParallelFor calls in a row, as a
-// model has; PoolAtHand for work that is not worth waking one.
+// model has; PoolAtHand for work that is not worth waking one; ThreadsWorth for who asks about both.
 #ifndef OPSNN_BASE_POOL_AWAKE_H_
 #define OPSNN_BASE_POOL_AWAKE_H_
 
@@ -18,6 +18,14 @@ class KeepPoolAwake {
 // Also true where the last such question was asked moments ago, as calls that follow each other closely are
 // worth a thread that then stays up for them.
 bool PoolAtHand();
+
+// What it takes until a sleeping thread is at work, in cycles of the processor's clock: timed whenever one is
+// woken, so that it follows the machine.
+double WakeCycles();
+
+// How many threads a job is worth that takes one core so many cycles: one where handing a part over takes
+// longer than it saves, or the waking that it would need; else all. To be asked once for a job.
+int ThreadsWorth(double cycles);
 
 }  // namespace opsnn
 

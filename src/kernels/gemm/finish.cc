@@ -19,24 +19,24 @@ constexpr int kTogether = 4;
 // Of those, how many are evaluated at a time.
 constexpr int kGroup = hn::MaxLanes(hn::ScalableTag<float>()) == 16 ? 2 : 4;
 
-template <vector::RegAct kAct, int kVectors>
-HWY_INLINE void Finish(const float* x_row, float* y_row, const float* bias, const float* act_imm) {
+template <vector::RegAct kAct>
+HWY_INLINE void FinishTogether(const float* x_row, float* y_row, const float* bias, const float* act_imm) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
 #pragma GCC unroll 4
-  for (int first = 0; first < kVectors; first += kGroup) {
+  for (int first = 0; first < kTogether; first += kGroup) {
     hn::Vec<decltype(d)> x[kGroup];
 #pragma GCC unroll 4
-    for (int i = 0; i < std::min(kGroup, kVectors); ++i) {
+    for (int i = 0; i < kGroup; ++i) {
       x[i] = hn::LoadU(d, x_row + (first + i) * lanes);
       if (bias) x[i] = hn::Add(x[i], hn::LoadU(d, bias + (first + i) * lanes));
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < std::min(kGroup, kVectors); ++i) {
+    for (int i = 0; i < kGroup; ++i) {
       x[i] = opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, x[i], act_imm[0], act_imm[1]);
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < std::min(kGroup, kVectors); ++i) hn::StoreU(x[i], d, y_row + (first + i) * lanes);
+    for (int i = 0; i < kGroup; ++i) hn::StoreU(x[i], d, y_row + (first + i) * lanes);
   }
 }
 
@@ -46,9 +46,13 @@ HWY_INLINE void FinishRow(const float* x, float* y, int64_t cols, const float* b
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t j = 0;
   for (; j + kTogether * lanes <= cols; j += kTogether * lanes) {
-    Finish<kAct, kTogether>(x + j, y + j, bias ? bias + j : nullptr, act_imm);
+    FinishTogether<kAct>(x + j, y + j, bias ? bias + j : nullptr, act_imm);
   }
-  for (; j + lanes <= cols; j += lanes) Finish<kAct, 1>(x + j, y + j, bias ? bias + j : nullptr, act_imm);
+  for (; j + lanes <= cols; j += lanes) {
+    auto v = hn::LoadU(d, x + j);
+    if (bias) v = hn::Add(v, hn::LoadU(d, bias + j));
+    hn::StoreU(opsnn::HWY_NAMESPACE::ApplyActStatic<kAct>(d, v, act_imm[0], act_imm[1]), d, y + j);
+  }
   if (j == cols) return;
   const size_t rest = static_cast<size_t>(cols - j);
   auto v = LoadFirst(d, x + j, rest);

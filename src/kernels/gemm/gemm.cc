@@ -5,7 +5,6 @@
 #include <cassert>
 #include <cmath>
 
-#include "base/parallel.h"
 #include "kernels/gemm/bf16_internal.h"
 #include "kernels/gemm/internal.h"
 #include "kernels/gemm/peak.h"
@@ -436,7 +435,7 @@ double CutCost(const Job& job, int64_t nm, int64_t nn, int64_t batch, int64_t th
 
 constexpr int64_t kTasksPerThread = 4, kProductsPerTask = 16;
 
-Grid MakeGrid(const Job& job, int64_t batch) {
+Grid MakeGrid(const Job& job, int64_t batch, int threads) {
   const Params& p = *job.p;
   const int64_t mr = job.micro.mr, nr = job.micro.nr;
   Grid g;
@@ -453,7 +452,6 @@ Grid MakeGrid(const Job& job, int64_t batch) {
   const int64_t least_m = CeilDiv(p.m, rows), least_n = CeilDiv(p.n, widest);
   g.nm = least_m, g.nn = least_n;
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
-  const int64_t threads = work * batch < kThreadedWork ? 1 : ThreadsAvailable();
   if (threads > 1 && least_m * least_n * batch < kTasksPerThread * threads) {
     double least = CutCost(job, g.nm, g.nn, batch, threads);
     const int64_t most_m = std::max(least_m, std::min(p.m / mr, kTasksPerThread * threads));
@@ -478,15 +476,16 @@ Grid MakeGrid(const Job& job, int64_t batch) {
 // All batches and tiles are one set of tasks; small ones go in groups.
 void RunTiles(const Job& job, int64_t first_batch, int64_t batches) {
   const Params& p = *job.p;
-  const Grid grid = MakeGrid(job, batches);
-  const int64_t tiles = grid.nm * grid.nn, total = tiles * batches;
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
+  const int threads = ThreadsFor(work * batches);
+  const Grid grid = MakeGrid(job, batches, threads);
+  const int64_t tiles = grid.nm * grid.nn, total = tiles * batches;
   // Products of a batch bring their successors along (SetNextProduct), which ends with the group.
-  const int64_t run = std::min(kProductsPerTask, total / (kTasksPerThread * ThreadsAvailable()));
+  const int64_t run = std::min(kProductsPerTask, total / (kTasksPerThread * threads));
   const int64_t by_work = kTaskWork / std::max<int64_t>(1, work / tiles);
   const int64_t group = std::clamp<int64_t>(std::max(by_work, tiles == 1 ? run : 1), 1, total);
   const bool small = job.path == Path::kDirect && tiles == 1 && KDepth(p.k, 0, job.kc) == p.k && AreSmall(p);
-  ForEach(CeilDiv(total, group), work * batches, [&](int64_t task) {
+  ForEach(CeilDiv(total, group), threads, [&](int64_t task) {
     if (small) return RunSmall(p, task * group, std::min(total, (task + 1) * group));
     for (int64_t i = task * group; i < std::min(total, (task + 1) * group); ++i) {
       RunTile(job, grid.At(i % tiles, first_batch + i / tiles));
@@ -553,14 +552,6 @@ bool PackingPays(const Params& p) {
   constexpr int64_t kFewRows = 16;
   return path == Path::kPanel || (path == Path::kStream && p.m > kFewRows) ||
          (path == Path::kDirect && (p.batch == 1 || p.b.batch_stride == 0));
-}
-
-void ForEach(int64_t n, int64_t work, FunctionRef<void(int64_t)> fn) {
-  if (work < kThreadedWork || n == 1) {
-    for (int64_t i = 0; i < n; ++i) fn(i);
-  } else {
-    ParallelFor(n, [&](int64_t i, int) { fn(i); });
-  }
 }
 
 void Run(const Params& given) {

@@ -9,8 +9,6 @@
 namespace opsnn::gemm {
 namespace {
 
-// Below this many multiply-adds a second thread costs more than it brings.
-constexpr int64_t kParallelWork = 1 << 17;
 // The chunk of C that is summed up in L2: 128 KiB at most. Wider chunks read B in longer runs, which is what
 // counts: with eight rows and a quarter of the width memory delivers a quarter less.
 constexpr int64_t kChunkFloats = 32768;
@@ -168,8 +166,9 @@ int64_t ColumnsAhead(const Params& p) {
 void RunGemv(const Params& p) {
   const bool few_rows = HasFewRows(p);
   const int64_t few = few_rows ? p.m : p.n, many = few_rows ? p.n : p.m;
-  const int64_t work = p.m * p.n * p.k * p.batch;
-  const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();
+  const DType streamed = !few_rows ? p.a.dtype : p.nz_b ? p.nz_b->dtype : p.b.dtype;
+  const int64_t read = many * p.k * p.batch;
+  const int threads = ThreadsFor(few * read, 1, read * static_cast<int64_t>(SizeOf(streamed)));
   int64_t chunk = std::max(kMinChunk, RoundUp(kChunkFloats / few, kMinChunk));
   if (few_rows) chunk = std::min(chunk, ColumnsAhead(p));
   if (threads > 1)

@@ -22,9 +22,9 @@ int64_t BlockRows(int64_t depth) {
 // written once per slice of K, and with few slices that traffic hides behind the products.
 constexpr int64_t kMostDepth = 1536, kStrip = 32;
 int64_t SliceDepth(int64_t k) { return k <= kMostDepth ? k : RoundUp(KStep(k, kMostDepth), kStrip); }
-// Below this many multiply-adds a call runs on the calling thread; columns narrower than this per task would
-// read A more often than it is worth.
-constexpr int64_t kParallelWork = 1 << 22, kMinTaskCols = 4 * kInt8Cols;
+// Columns narrower than this per task would read A more often than it is worth, fewer rows B; where a thread
+// would have nothing to do otherwise, it may be these.
+constexpr int64_t kMinTaskCols = 4 * kInt8Cols, kFewestCols = 2 * kInt8Cols, kFewestRows = 2 * kInt8Rows;
 // Without a C of its own a block is summed up in scratch, at most so wide that it stays in L2.
 constexpr int64_t kMostScratchCols = 512;
 // A is read in place against B up to this wide: wider ones repay a copy whose rows lie side by side.
@@ -162,11 +162,16 @@ Corrections Prepare(const Job& job, const Block& t, int32_t* memory) {
   c.columns = !job.one_term || p.a_zero.At(0) != 0;
   if (!c.rows) return c;
   RowSums(RowsOfA(job, t.batch, t.row, 0), t.rows, p.k, job.a_signed, c.row_terms);
-  for (int64_t i = 0; i < t.rows; ++i) {
-    const uint32_t part = static_cast<uint32_t>(c.row_terms[i]) -
-                          static_cast<uint32_t>(p.k) * static_cast<uint32_t>(p.a_zero.At(t.row + i));
-    c.row_terms[i] = static_cast<int32_t>(job.one_term ? 0 - zb * part : part);
-  }
+  const auto k = static_cast<uint32_t>(p.k), factor = job.one_term ? 0 - zb : 1;
+  const int64_t step = p.a_zero.data ? p.a_zero.stride : 0;
+  const int32_t zero = 0, *za = p.a_zero.data ? p.a_zero.data + t.row * step : &zero;
+  const auto make = [&](int64_t stride) {
+    for (int64_t i = 0; i < t.rows; ++i) {
+      const uint32_t part = static_cast<uint32_t>(c.row_terms[i]) - k * static_cast<uint32_t>(za[i * stride]);
+      c.row_terms[i] = static_cast<int32_t>(factor * part);
+    }
+  };
+  step == 0 ? make(0) : make(1);
   return c;
 }
 
@@ -388,6 +393,31 @@ bool ReadsAInPlace(const Int8Params& p) {
   return p.m <= kMaxGemvRows || (p.n <= kInPlaceCols && p.a.row_stride % 4096 != 0);
 }
 
+// How C is cut into tasks of rows x cols.
+struct Cut {
+  int64_t rows = 0, cols = 0, nm = 0, nn = 0;
+  Cut(const Int8Params& p, int64_t threads) {
+    nm = CeilDiv(p.m, BlockRows(SliceDepth(p.k)));
+    // Panels packed ahead cost a row block nothing but their fetching, so rows are cut before columns.
+    if (threads > 1 && p.packed_b) {
+      nm = std::max(nm, std::min(CeilDiv(4 * threads, p.batch), p.m / kLeastBlockRows));
+      if (nm > 1) nm = RoundUp(nm, threads);  // as many for each
+    }
+    int64_t most_n = std::max<int64_t>(1, p.n / kMinTaskCols);
+    const int64_t missing = CeilDiv(threads, nm * most_n * p.batch);  // times as many tasks
+    if (missing > 1) {
+      const int64_t more = std::clamp<int64_t>(p.m / nm / kFewestRows, 1, missing);
+      nm *= more;
+      if (more < missing) most_n = std::max<int64_t>(1, p.n / kFewestCols);
+    }
+    const int64_t by_threads = threads == 1 ? 1 : CeilDiv(2 * threads, nm * p.batch);
+    const int64_t by_scratch = p.c ? 1 : CeilDiv(p.n, kMostScratchCols);
+    nn = std::clamp<int64_t>(std::max(by_threads, by_scratch), 1, most_n);
+    rows = CeilDiv(p.m, nm), cols = RoundUp(CeilDiv(p.n, nn), kInt8Cols);
+    nm = CeilDiv(p.m, rows), nn = CeilDiv(p.n, cols);
+  }
+};
+
 // One block of a panel: rows [k0, k0 + depth) of columns [col, col + width).
 struct PanelBlock {
   int64_t which = 0, col = 0, width = 0, k0 = 0, depth = 0;
@@ -467,26 +497,15 @@ void RunInt8(const Int8Params& p) {
   job.one_term = uniform(p.a_zero) && uniform(p.b_zero);
   if (p.chain) job.chain = BoundInt8Chain(*p.chain, p.args, p.batch, p.m, p.n);
   job.finishes = job.one_term && (p.chain || p.requantise);
-  const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1) * p.batch;
-  const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();
-  int64_t nm = CeilDiv(p.m, BlockRows(SliceDepth(p.k)));
-  // Panels packed ahead cost a row block nothing but their fetching, so rows are cut before columns.
-  if (threads > 1 && p.packed_b) {
-    nm = std::max(nm, std::min(CeilDiv(4 * threads, p.batch), p.m / kLeastBlockRows));
-    if (nm > 1) nm = RoundUp(nm, threads);  // as many for each
-  }
-  const int64_t most_n = std::max<int64_t>(1, p.n / kMinTaskCols);
-  const int64_t by_threads = threads == 1 ? 1 : CeilDiv(2 * threads, nm * p.batch);
-  const int64_t by_scratch = p.c ? 1 : CeilDiv(p.n, kMostScratchCols);
-  const int64_t nn = std::clamp<int64_t>(std::max(by_threads, by_scratch), 1, most_n);
-  const int64_t tm = CeilDiv(p.m, nm), tn = RoundUp(CeilDiv(p.n, nn), kInt8Cols);
-  const int64_t cuts = CeilDiv(p.n, tn);
-  nm = CeilDiv(p.m, tm);
+  const int threads = Int8ThreadsFor(p.m * p.n * std::max<int64_t>(p.k, 1) * p.batch);
+  const Cut cut(p, threads);
   const auto run = [&](int64_t i, int) {
-    const int64_t tile = i % (nm * cuts), row = tile / cuts * tm, col = tile % cuts * tn;
-    RunBlock(job, {{i / (nm * cuts), row, std::min(tm, p.m - row), col, std::min(tn, p.n - col)}});
+    const int64_t tile = i % (cut.nm * cut.nn), row = tile / cut.nn * cut.rows,
+                  col = tile % cut.nn * cut.cols;
+    RunBlock(job, {{i / (cut.nm * cut.nn), row, std::min(cut.rows, p.m - row), col,
+                    std::min(cut.cols, p.n - col)}});
   };
-  const int64_t tasks = nm * cuts * p.batch;
+  const int64_t tasks = cut.nm * cut.nn * p.batch;
   if (threads == 1) {
     for (int64_t i = 0; i < tasks; ++i) run(i, 0);
   } else {

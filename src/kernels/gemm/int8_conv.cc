@@ -15,9 +15,8 @@ namespace {
 // weights that pass; not so few that the weights are read more often than is worth it, not so many that rows
 // of A would be copied (int8.cc reads them in place up to 512 columns).
 constexpr int64_t kColumnBytes = 256 * 1024, kLeastColumns = 2 * kInt8Cols, kMostColumns = 512;
-// Below this many multiply-adds a call runs on the calling thread; fewer rows of C than this per task are not
-// worth writing its columns once more.
-constexpr int64_t kParallelWork = 1 << 22, kLeastRows = 4 * kInt8Rows;
+// Fewer rows of C than this per task are not worth writing its columns once more.
+constexpr int64_t kLeastRows = 4 * kInt8Rows;
 
 constexpr size_t kMostArgs = 31;  // of a program (epilogue.cc)
 
@@ -111,7 +110,7 @@ void RunInt8Conv(const Int8ConvParams& p) {
   if (p.images == 0 || p.groups == 0 || p.m == 0 || pixels == 0) return;
   if (p.windows.channels == 1 && p.groups > 1) return RunInt8Depthwise(p);
   const int64_t work = p.images * p.groups * p.m * pixels * std::max<int64_t>(1, p.windows.depth());
-  const int64_t threads = work < kParallelWork ? 1 : ThreadsAvailable();
+  const int threads = Int8ThreadsFor(work);
   const Cut cut(p, threads);
   const int64_t blocks = cut.col_tasks * cut.row_tasks;
   const CutImage layout(p.windows);
@@ -121,7 +120,7 @@ void RunInt8Conv(const Int8ConvParams& p) {
     copy = reinterpret_cast<uint8_t*>(
         ThreadScratch(Scratch::kPadded, (p.images * channels * bytes + CutImage::kSlack) / 4));
     if (!copy) return;
-    ForEach(p.images * channels, work, [&](int64_t i) {
+    ForEach(p.images * channels, threads, [&](int64_t i) {
       const uint8_t* plane =
           p.windows.x + i / channels * p.image_stride + i % channels * p.windows.channel_stride;
       layout.CopyChannel(p.windows, plane, copy + i * bytes);

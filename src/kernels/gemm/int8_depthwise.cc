@@ -177,7 +177,7 @@ class DepthwiseRun {
 
 void RunInt8Depthwise(const Int8ConvParams& p) {
   const DepthwiseRun run(p);
-  ForEach(p.images * p.groups, p.images * p.groups * p.m * p.windows.pixels() * p.windows.depth(),
+  ForEach(p.images * p.groups, ThreadsFor(p.images * p.groups * p.m * p.windows.pixels() * p.windows.depth()),
           [&](int64_t i) { run.Channel(i / p.groups, i % p.groups); });
 }
 

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
+#include "isa/tier.h"
 #include "kernels/gemm/int8.h"
+#include "kernels/gemm/internal.h"
 
 namespace opsnn::gemm {
 
@@ -37,6 +39,10 @@ void SumInt8Rows(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, 
                  int32_t* sums);
 using Int8SumsFn = void (*)(const uint8_t*, int64_t, int64_t, int64_t, bool, int32_t*);
 Int8SumsFn Int8SumsVnni();  // the same; null where it is not compiled; needs isa::HasVnni()
+
+// How many threads so many multiply-adds are worth: VNNI does four for every lane, tiers without it two in
+// half of their instructions.
+inline int Int8ThreadsFor(int64_t work) { return ThreadsFor(work, isa::HasVnni() ? 4 : 1); }
 
 }  // namespace opsnn::gemm
 

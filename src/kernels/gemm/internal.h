@@ -30,10 +30,11 @@ inline int64_t KDepth(int64_t k, int64_t k0, int64_t kc, bool pairs = false) {
   return std::min(KStep(span, kc), begin + span - k0);
 }
 
-// Below this many multiply-adds a call runs on the calling thread: waking another takes longer.
-inline constexpr int64_t kThreadedWork = 1 << 20;
-// fn(i) for i < n, on all threads where `work` multiply-adds are worth it.
-void ForEach(int64_t n, int64_t work, FunctionRef<void(int64_t)> fn);
+// How many threads `work` multiply-adds are worth, of which an instruction does `per_lane` for every f32 lane
+// of a vector; they read `bytes` at least. To be asked once for a call (ThreadsWorth).
+int ThreadsFor(int64_t work, double per_lane = 1, int64_t bytes = 0);
+// fn(i) for i < n, by the calling thread or by all.
+void ForEach(int64_t n, int threads, FunctionRef<void(int64_t)> fn);
 
 // Cuts `rows` into ceil(rows / mr) panels whose heights differ by at most one: 128 rows with mr = 14 give
 // 8 panels of 13 and 2 of 12, all near the peak, instead of 9 of 14 and a slow one of 2.

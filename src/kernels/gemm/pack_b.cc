@@ -32,7 +32,7 @@ std::shared_ptr<const PackedB> PackAll(std::shared_ptr<PackedB> packed, PackBloc
   const int64_t nr = TileFor(packed->tier).nr, n = packed->n, k = pairs ? CeilDiv(packed->k, 2) : packed->k;
   const int64_t padded = RoundUp(n, nr), panels = padded / nr;
   const vector::ScratchCheck scratch;
-  ForEach(packed->batch * panels, packed->batch * k * padded * 16, [&](int64_t i) {
+  ForEach(packed->batch * panels, ThreadsFor(packed->batch * k * padded * 16), [&](int64_t i) {
     PanelPiece b;
     b.pairs = pairs;
     b.which = i / panels, b.col = i % panels * nr, b.width = std::min(nr, n - b.col), b.nr = nr;

@@ -130,7 +130,8 @@ void RunPlain(const PlainParams& p) {
   const int64_t nr = job.tile.nr, mr = job.tile.mr, bytes = std::max<int64_t>(1, p.k) * job.size;
   job.block_rows = std::clamp(kGroupBytes / bytes / mr * mr, mr, RoundUp(kBlockRows, mr));
   const int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1) * p.batch;
-  const int64_t panels = CeilDiv(p.n, nr), threads = work < kThreadedWork ? 1 : ThreadsAvailable();
+  const int64_t panels = CeilDiv(p.n, nr);
+  const int threads = ThreadsFor(work, 4.0 / static_cast<double>(job.size));
   int64_t nn = CeilDiv(panels, std::max<int64_t>(1, kGroupBytes / (bytes * nr))), nm = 1;
   if (threads > 1) {
     const int64_t tasks = CeilDiv(kTasksPerThread * threads, p.batch);
@@ -139,7 +140,7 @@ void RunPlain(const PlainParams& p) {
   }
   const int64_t tm = CeilDiv(p.m, nm), tn = CeilDiv(panels, nn) * nr;
   nm = CeilDiv(p.m, tm), nn = CeilDiv(p.n, tn);
-  ForEach(nm * nn * p.batch, work, [&](int64_t i) {
+  ForEach(nm * nn * p.batch, threads, [&](int64_t i) {
     const int64_t tile = i % (nm * nn), row = tile / nn * tm, col = tile % nn * tn;
     RunRegion(job, {i / (nm * nn), row, std::min(tm, p.m - row), col, std::min(tn, p.n - col)});
   });

@@ -26,20 +26,18 @@ OPSNN_VNNI inline V Dot(V sum, __m512i a, __m512i b) {
   return kSignedA ? (V)_mm512_dpbusd_epi32((__m512i)sum, b, a) : (V)_mm512_dpbusd_epi32((__m512i)sum, a, b);
 }
 
-// Sums, terms and what C holds. Whether the tile is whole is asked once, not for each store (a tenth of the
-// time where K is short).
+// Sums and what C holds. Whether the tile is whole is asked once, not for each store (a tenth of the time
+// where K is short).
 template <int MR, int kVectors, bool kWhole>
 OPSNN_VNNI inline __attribute__((always_inline)) void StoreTile(const Int8Tile& t,
                                                                 const V (&acc)[MR][kVectors],
-                                                                const V (&terms)[kVectors],
                                                                 const __mmask16 (&mask)[kVectors]) {
 #pragma GCC unroll 14
   for (int i = 0; i < MR; ++i) {
-    const __m512i row_term = _mm512_set1_epi32(t.row_terms ? t.row_terms[i] : 0);
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) {
       int32_t* c = t.c + i * t.ldc + j * 16;
-      __m512i sum = _mm512_add_epi32((__m512i)acc[i][j], _mm512_add_epi32((__m512i)terms[j], row_term));
+      __m512i sum = (__m512i)acc[i][j];
       if (t.accumulate) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask[j], c));
       kWhole ? _mm512_storeu_si512(c, sum) : _mm512_mask_storeu_epi32(c, mask[j], sum);
     }
@@ -50,22 +48,34 @@ OPSNN_VNNI inline __attribute__((always_inline)) void StoreTile(const Int8Tile& 
 template <int MR, int kVectors, bool kSignedA>
 OPSNN_VNNI void Tile(const Int8Tile& t) {
   constexpr int kBases = (MR + 2) / 3;
+  static constexpr int32_t kNoTerms[MR] = {};
+  const auto columns = static_cast<uint32_t>((uint64_t{1} << t.cols) - 1);
+  __mmask16 mask[kVectors];
+  V terms[kVectors];
+#pragma GCC unroll 2
+  for (int j = 0; j < kVectors; ++j) {
+    mask[j] = static_cast<__mmask16>(columns >> (16 * j));
+    terms[j] = t.col_terms ? (V)_mm512_maskz_loadu_epi32(mask[j], t.col_terms + 16 * j) : V{};
+  }
+  // The sums begin with the terms: behind them less is left between two tiles.
+  const int32_t* row_terms = t.row_terms ? t.row_terms : kNoTerms;
   V acc[MR][kVectors];
 #pragma GCC unroll 14
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) acc[i][j] = V{};
+    for (int j = 0; j < kVectors; ++j) acc[i][j] = terms[j] + (V)_mm512_set1_epi32(row_terms[i]);
   const uint8_t* a[kBases];
 #pragma GCC unroll 5
   for (int i = 0; i < kBases; ++i) a[i] = t.a + 3 * i * t.a_row;
-  // C arrives while the sums are made; one tile's memory of its own is there.
-  if (t.ldc != kInt8Cols) {
-#pragma GCC unroll 14
-    for (int i = 0; i < MR; ++i) {
-      __builtin_prefetch(t.c + i * t.ldc, 1, 3);
-      __builtin_prefetch(t.c + i * t.ldc + kInt8Cols - 1, 1, 3);
-    }
-  }
+  // C arrives while the sums are made, a row for each group; one tile's memory of its own is there.
+  const int32_t* c_ahead = t.c;
+  const int64_t c_rows = t.ldc != kInt8Cols ? MR : 0;
+  const auto fetch_c = [&]() __attribute__((always_inline)) {
+    __builtin_prefetch(c_ahead, 1, 3);
+    __builtin_prefetch(c_ahead + kInt8Cols - 1, 1, 3);
+    c_ahead += t.ldc;
+  };
+  for (int64_t i = t.groups; i < c_rows; ++i) fetch_c();
   const int64_t row = t.a_row, step = t.a_group, depth = t.groups * kInt8Group;
   const uint8_t* b = t.b;
   constexpr int64_t kAhead = 16;  // groups: operands come from L2
@@ -76,6 +86,7 @@ OPSNN_VNNI void Tile(const Int8Tile& t) {
   const int64_t ahead_row = apart ? row : 0, last = std::max<int64_t>(0, t.groups - kBytesAhead / kInt8Group);
   const uint8_t* ahead = t.a + (apart ? kBytesAhead : 0);
   for (int64_t g = 0; g < t.groups; ++g) {
+    if (g < c_rows) fetch_c();
     __m512i bs[kVectors];
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) {
@@ -98,17 +109,9 @@ OPSNN_VNNI void Tile(const Int8Tile& t) {
     for (int i = 0; i < kBases; ++i) a[i] += step;
     b += kInt8Cols * kInt8Group;
   }
-  const auto columns = static_cast<uint32_t>((uint64_t{1} << t.cols) - 1);
-  __mmask16 mask[kVectors];
-  V terms[kVectors];
-#pragma GCC unroll 2
-  for (int j = 0; j < kVectors; ++j) {
-    mask[j] = static_cast<__mmask16>(columns >> (16 * j));
-    terms[j] = t.col_terms ? (V)_mm512_maskz_loadu_epi32(mask[j], t.col_terms + 16 * j) : V{};
-  }
   // Whole tiles without masks: a masked store is not forwarded to the load of what finishes the tile.
-  t.cols == 16 * kVectors ? StoreTile<MR, kVectors, true>(t, acc, terms, mask)
-                          : StoreTile<MR, kVectors, false>(t, acc, terms, mask);
+  t.cols == 16 * kVectors ? StoreTile<MR, kVectors, true>(t, acc, mask)
+                          : StoreTile<MR, kVectors, false>(t, acc, mask);
 }
 
 template <int kVectors, bool kSignedA, int... kRows>
@@ -119,18 +122,23 @@ using Rows = std::make_integer_sequence<int, kInt8Rows>;
 constexpr std::array<Int8TileFn, kInt8Rows> kTiles[2][2] = {
     {Table<1, false>(Rows()), Table<1, true>(Rows())}, {Table<2, false>(Rows()), Table<2, true>(Rows())}};
 
-// Lane r of the result: the sum of the lanes of s[r].
+// Lane r of the result: the sum of the lanes of s[r]. kNarrow: those of a lane of s, and of two of them, fit
+// 16 bits.
+template <bool kNarrow>
 OPSNN_VNNI inline __m512i SumsOfLanes(const V (&s)[16]) {
   __m512i two[8], four[4];
+  const __m512i ones = _mm512_set1_epi16(1);
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
     const __m512i a = (__m512i)s[2 * i], b = (__m512i)s[2 * i + 1];
-    two[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    two[i] = kNarrow ? _mm512_madd_epi16(_mm512_packs_epi32(a, b), ones)
+                     : _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
   }
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(two[2 * i], two[2 * i + 1]),
-                               _mm512_unpackhi_epi64(two[2 * i], two[2 * i + 1]));
+    const __m512i a = two[2 * i], b = two[2 * i + 1];
+    four[i] = kNarrow ? _mm512_madd_epi16(_mm512_packs_epi32(a, b), ones)
+                      : _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
   }
   constexpr int kEven = 0x88, kOdd = 0xDD;  // 128-bit lanes
   const __m512i lo = _mm512_add_epi32(_mm512_shuffle_i32x4(four[0], four[1], kEven),
@@ -145,6 +153,7 @@ OPSNN_VNNI inline __m512i SumsOfLanes(const V (&s)[16]) {
 template <bool kSigned>
 OPSNN_VNNI void SumRows(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, int32_t* sums) {
   const __m512i ones = _mm512_set1_epi8(1);
+  constexpr int64_t kNarrowBytes = 8 * 128;  // an eighth of the bytes of a row in two lanes: 128 * 255 < 2^15
   for (int64_t row = 0; row < rows; row += 16) {
     const int64_t count = rows - row < 16 ? rows - row : 16;
     V s[16];
@@ -158,7 +167,8 @@ OPSNN_VNNI void SumRows(const uint8_t* x, int64_t row_stride, int64_t rows, int6
         s[r] = Dot<kSigned>(s[r], v, ones);
       }
     }
-    _mm512_mask_storeu_epi32(sums + row, static_cast<__mmask16>((1u << count) - 1), SumsOfLanes(s));
+    _mm512_mask_storeu_epi32(sums + row, static_cast<__mmask16>((1u << count) - 1),
+                             n <= kNarrowBytes ? SumsOfLanes<true>(s) : SumsOfLanes<false>(s));
   }
 }
 void AnySums(const uint8_t* x, int64_t row_stride, int64_t rows, int64_t n, bool is_signed, int32_t* sums) {
@@ -182,7 +192,7 @@ OPSNN_VNNI void Dots(const Int8Tile& t) {
     }
   }
   alignas(64) int32_t sums[16];
-  _mm512_store_si512(sums, SumsOfLanes(s));
+  _mm512_store_si512(sums, SumsOfLanes<false>(s));
   for (int64_t r = 0; r < t.rows; ++r) {
     auto sum = static_cast<uint32_t>(sums[r]);
     if (t.row_terms) sum += static_cast<uint32_t>(t.row_terms[r]);
