@@ -27,7 +27,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr bool kHasWide = kLanes == 16;
 constexpr int kWideRows = kHasWide ? 6 : 1, kWideVectors = 4;
 
-template <class Math, int MR, bool kUnitRow>
+// A block of B up to this size stays in an L1 of 32 KiB beside the rows of A: it is not asked for ahead,
+// which would take load slots from short tiles (bf16 4096x64x64: 2 %).
+constexpr int64_t kNearFloats = 16 * 1024 / sizeof(float);
+
+template <class Math, int MR, bool kUnitRow, bool kNear>
 OPSNN_BLOCK_ATTR void Wide(MicroArgs& g) {
   const D d;
   V acc[MR][kWideVectors];
@@ -47,7 +51,7 @@ OPSNN_BLOCK_ATTR void Wide(MicroArgs& g) {
       for (int j = 0; j < kWideVectors; ++j) {
         const float* p = b + j / kNv * g.b_pair + j % kNv * kLanes;
         bk[j] = hn::LoadU(d, p);
-        __builtin_prefetch(p + kAheadB * g.b_stride, 0, 3);
+        if constexpr (!kNear) __builtin_prefetch(p + kAheadB * g.b_stride, 0, 3);
       }
 #pragma GCC unroll 8
       for (int i = 0; i < MR; ++i) {
@@ -64,14 +68,16 @@ OPSNN_BLOCK_ATTR void Wide(MicroArgs& g) {
 }
 
 using WideFn = void (*)(MicroArgs&);
-template <class Math, bool kUnitRow, int... kRows>
+template <class Math, bool kUnitRow, bool kNear, int... kRows>
 constexpr std::array<WideFn, sizeof...(kRows)> WideFns(std::integer_sequence<int, kRows...>) {
-  return {&Wide<Math, kRows + 1, kUnitRow>...};
+  return {&Wide<Math, kRows + 1, kUnitRow, kNear>...};
 }
 using WideHeights = std::make_integer_sequence<int, kWideRows>;
+// [near][unit row]
 template <class Math>
-constexpr std::array<WideFn, kWideRows> kWideFns[2] = {WideFns<Math, false>(WideHeights()),
-                                                       WideFns<Math, true>(WideHeights())};
+constexpr std::array<WideFn, kWideRows> kWideFns[2][2] = {
+    {WideFns<Math, false, false>(WideHeights()), WideFns<Math, true, false>(WideHeights())},
+    {WideFns<Math, false, true>(WideHeights()), WideFns<Math, true, true>(WideHeights())}};
 
 template <class Math>
 void RunWide(const BlockArgs& g) {
@@ -91,6 +97,7 @@ void RunWide(const BlockArgs& g) {
   const int64_t share = CeilDiv(g.next_b.left + g.next_a.left + g.next_out.left, tiles);
   m.ahead.b_step = CeilDiv(share, pieces);
   const bool unit_row = g.a_layout != ALayout::kUnitK;
+  const auto& fns = kWideFns<Math>[g.cols * g.depth <= kNearFloats][unit_row];
   for (int64_t p = g.p0; p < g.p1; ++p) {
     const int64_t row = g.panels.Start(p), height = g.panels.Height(p);
     m.a = g.a + (g.a_layout == ALayout::kPacked  ? row * g.depth
@@ -108,7 +115,7 @@ void RunWide(const BlockArgs& g) {
       m.b = g.b + j / kNr * g.b_panel_stride;
       m.c = g.c + row * g.ldc + j;
       m.sums = g.sums ? g.sums + row * g.ld_sums + j : nullptr;
-      kWideFns<Math>[unit_row][static_cast<size_t>(height - 1)](m);
+      fns[static_cast<size_t>(height - 1)](m);
       Activate(g.finish, m, height);
       if (share > 0) coming[first] = m.ahead.b;
     }
