@@ -263,10 +263,13 @@ double Flushed(const BoundedCall& c, int64_t terms) {
   return 0x1p-126 * static_cast<double>(terms) * (1 + 2 * largest);
 }
 
+// Of a Conv by Winograd's algorithm, whose kernels are square.
+int KernelSide(const BoundedCall& c) { return static_cast<int>(c.inputs[1]->value.dims[2]); }
+
 // sum |w| max |x| of a Conv, the maximum over what may share a tile with the output.
 Status TileMagnitudes(const BoundedCall& c, std::vector<double>* sums) {
   std::vector<ref::Tensor> storage{c.inputs[0]->value, c.inputs[1]->value};
-  for (int axis : {2, 3}) SpreadMax(&storage[0], axis, c.winograd + 1);
+  for (int axis : {2, 3}) SpreadMax(&storage[0], axis, c.winograd + KernelSide(c) - 2);
   for (double& v : storage[1].v) v = std::fabs(v);
   const std::vector<const ref::Tensor*> pointers = {&storage[0], &storage[1]};
   ref::Call call;
@@ -348,7 +351,8 @@ Result<std::vector<Bounded>> EvaluateBounded(const BoundedCall& c) {
     const bool sums = o == 0 && call.abs_sum.size() == r.error.size();
     double growth = 2 * std::sqrt(static_cast<double>(call.reduction_length)) + 4;
     if (o == 0 && c.winograd != 0) {
-      growth = op::AdviceOf(*op::FindOperator(c.op)).winograd_growth(c.winograd, c.inputs[0]->value.dims[1]);
+      growth = op::AdviceOf(*op::FindOperator(c.op))
+                   .winograd_growth(c.winograd, KernelSide(c), c.inputs[0]->value.dims[1]);
       OPSNN_RETURN_IF_ERROR(TileMagnitudes(c, &call.abs_sum));
     }
     const double flushed = sums ? Flushed(c, call.reduction_length) : 0;

@@ -53,11 +53,13 @@ VerifyReport Check(Graph g, const graph::Feeds& feeds, NumericsPolicy policy, Fu
 
 // A convolution by Winograd's algorithm is within its own bound, which counts all pixels that share a tile,
 // beside values of very different size; under `exact` it is a plain sum.
-TEST(Verify, WinogradHasItsOwnBound) {
+class WinogradBound : public ::testing::TestWithParam<int64_t> {};  // kernel side
+TEST_P(WinogradBound, HoldsAndIsItsOwn) {
   GraphMaker m;
+  const int64_t side = GetParam();
   const ValueId x = m.In("x", {1, 64, 30, 30});
-  const op::AttrValue pads = std::vector<int64_t>{1, 1, 1, 1};
-  m.Out(m.Op("Relu", {m.Op("Conv", {x, m.Random({64, 64, 3, 3}), m.Random({64})}, {{"pads", pads}})}));
+  const op::AttrValue pads = std::vector<int64_t>(4, side / 2);
+  m.Out(m.Op("Relu", {m.Op("Conv", {x, m.Random({64, 64, side, side}), m.Random({64})}, {{"pads", pads}})}));
   graph::Feeds feeds = m.RandomFeeds();
   auto spiked = std::make_shared<HostTensor>(DType::kF32, Dims{1, 64, 30, 30});
   std::copy_n(feeds.at("x")->as<float>(), spiked->size(), spiked->as<float>());
@@ -77,6 +79,7 @@ TEST(Verify, WinogradHasItsOwnBound) {
     EXPECT_EQ(winograd, policy == NumericsPolicy::kExcess);
   }
 }
+INSTANTIATE_TEST_SUITE_P(Verify, WinogradBound, ::testing::Values(3, 5));
 
 TEST(Verify, PassesOnWhatIsRight) {
   for (auto _ : testing::FuzzFor(300)) {

@@ -28,8 +28,8 @@ struct ConvPair {
 struct Advice {
   // The value of attribute winograd with which a call on these operands is fastest; 0: without.
   std::function<int(const TensorDesc& x, const TensorDesc& w, const Attrs& attrs)> winograd_tile;
-  // By how much more than a plain sum over these channels it rounds with that tile.
-  std::function<double(int tile, int64_t channels)> winograd_growth;
+  // By how much more than a plain sum over these channels it rounds with that tile and kernel.
+  std::function<double(int tile, int kernel, int64_t channels)> winograd_growth;
 
   // Operators that scale elements by operands of one value, or of one for each slice along an axis: the
   // stages from x of one type to y of another (inputs: x, the scale and, with_zero, the zero point), and the

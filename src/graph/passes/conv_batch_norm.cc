@@ -54,8 +54,8 @@ bool Decide(Graph& g, const PassContext& c, NodeId conv, NodeId norm, const Prog
 bool RunsByWinograd(const Graph& g, const PassContext& c, const Node& conv) {
   const op::TensorDesc& w = g.values[conv.inputs[1]].desc;
   if (c.fusion == FusionMode::kForce || !w.constant || !w.IsContiguous()) return false;
-  const int64_t taps = w.dims.rank() == 4 && w.dims[2] == w.dims[3] ? w.dims[2] : 0;
-  return taps == 3 && op::AdviceOf(*conv.op).winograd_tile(g.values[conv.inputs[0]].desc, w, conv.attrs) != 0;
+  const bool square = w.dims.rank() == 4 && w.dims[2] == w.dims[3];
+  return square && op::AdviceOf(*conv.op).winograd_tile(g.values[conv.inputs[0]].desc, w, conv.attrs) != 0;
 }
 
 }  // namespace

@@ -132,20 +132,20 @@ TEST(ConvBatchNorm, IsDecidedForAnyThreadCount) {
 }
 
 TEST(ConvBatchNorm, WinogradIsWorthMore) {
-  for (const int64_t kernel : {3, 5}) {
+  for (const int64_t kernel : {3, 5, 7}) {
     GraphMaker m;
     const ValueId v = m.Op("Conv", {m.In("x", {2, 64, 28, 28}), m.Random({64, 64, kernel, kernel})});
     m.Out(m.Op("BatchNormalizationTraining",
                {v, m.Random({64}), m.Random({64}), m.Random({64}), m.Random({64}, 0.5, 2)}));
     const Outcome o = RunGraph(m, Mode(FusionMode::kAuto));
-    // Whether the 5x5 pays is the judge's to say, and depends on the vectors of the machine.
-    if (kernel == 3) {
+    // Whether the 7x7 pays is the judge's to say, and depends on the vectors of the machine.
+    if (kernel != 7) {
       EXPECT_EQ(o.Count("ConvBatchNormTraining"), 0);
     }
     const bool told = std::any_of(o.decisions.begin(), o.decisions.end(), [](const plan::Decision& d) {
       return d.verdict == plan::Verdict::kRefuse && d.reason.find("Winograd") != std::string::npos;
     });
-    EXPECT_EQ(told, kernel == 3);
+    EXPECT_EQ(told, kernel != 7);
   }
 }
 

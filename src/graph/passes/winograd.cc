@@ -10,8 +10,8 @@ Status WinogradTiles(Graph& g, PassContext& c) {
   for (Node& n : g.nodes) {
     if (n.dead || n.op != Known().Conv || n.inputs.size() < 2 || n.attrs.Has("winograd")) continue;
     const op::TensorDesc &x = g.values[n.inputs[0]].desc, &w = g.values[n.inputs[1]].desc;
-    // Weights are transformed once. The algorithm is one of dense 3x3 kernels.
-    if (!w.constant || w.dims.rank() != 4 || w.dims[2] != 3 || w.dims[3] != 3) continue;
+    // Weights are transformed once. The algorithm is one of dense square kernels.
+    if (!w.constant || w.dims.rank() != 4 || w.dims[2] != w.dims[3] || w.dims[2] == 1) continue;
     if (x.dims.rank() != 4 || x.dims[1] != w.dims[1]) continue;
     ++c.matches;
     const int tile = tile_of(x, w, n.attrs);

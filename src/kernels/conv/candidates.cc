@@ -2,6 +2,7 @@
 
 #include "base/int_math.h"
 #include "kernels/conv/columns.h"
+#include "kernels/conv/winograd.h"
 
 namespace opsnn::conv {
 namespace {
@@ -23,16 +24,18 @@ int64_t WinogradTiles(const ConvShape& s, int m) { return s.n * CeilDiv(s.oh, m)
 Candidate Winograd(const ConvShape& s, int m) {
   Candidate c;
   c.name = StrFormat("winograd, tiles of %dx%d outputs", m, m);
-  if (const char* refusal = Refusal(s, Variant::kWinograd)) {
+  ConvShape asked = s;
+  asked.winograd = m;
+  if (const char* refusal = Refusal(asked, Variant::kWinograd)) {
     c.refused = refusal;
     return c;
   }
-  const int64_t points = int64_t{m + 2} * (m + 2) * WinogradTiles(s, m);
+  const int64_t side = WinogradTileSide(s, m), points = side * side * WinogradTiles(s, m);
   c.multiply_adds = static_cast<double>(points * Blocked(s.oc)) * static_cast<double>(s.c);
   c.buffer_bytes = points * (Blocked(s.c) + Blocked(s.oc)) * kFloatBytes;
   constexpr double kMega = 1e6;
   const double cycles = PredictedCycles(s, m) / kMega, direct = PredictedCycles(s, 0) / kMega,
-               growth = WinogradGrowth(m, s.c);
+               growth = WinogradGrowth(m, static_cast<int>(s.kh), s.c);
   const int fastest = ChooseWinograd(s);
   if (s.winograd == m) return c;
   if (s.winograd != 0) {

@@ -54,7 +54,7 @@ struct ConvShape {
 enum class Variant : uint8_t {
   kDepthwise,   // one input and one output channel per group
   kFirstLayer,  // NCHW input with few channels, read without conversion
-  kWinograd,    // 3x3, stride 1, where ConvShape asks for it
+  kWinograd,    // 3x3 or 5x5, stride 1, where ConvShape asks for it
   kPointwise,   // 1x1, stride 1: a gemm over flattened pixels
   kDirect,      // any dense kernel; groups whose channels fill whole blocks
   kTransposed,  // one small direct convolution per output phase
@@ -111,13 +111,13 @@ struct ConvPlan {
 // Chooses the variant and lays out weights and workspace for the active tier. The shape must be valid.
 ConvPlan PlanConv(const ConvShape& shape);
 
-// The Winograd tile with which this shape is fastest on the active tier, 4 or 2; 0: the direct form is, or
-// Winograd cannot compute it.
+// The Winograd tile with which this shape is fastest on the active tier, 4 (3x3 kernels) or 2; 0: the direct
+// form is, or Winograd cannot compute it.
 int ChooseWinograd(const ConvShape& s);
 
 // A Winograd output is off by at most  eps * WinogradGrowth * sum_{c,ky,kx} |w| max |x|,  the maximum over
-// the pixels that share a tile with the output: m + 1 around it (in f32, eps = 2^-24, first order).
-double WinogradGrowth(int m, int64_t channels);
+// the pixels that share a tile with the output: m + kernel - 2 around it (in f32, eps = 2^-24, first order).
+double WinogradGrowth(int m, int kernel, int64_t channels);
 
 // w is dense: (OC, C/groups, kd, kh, kw), for transposed convolutions (C, OC/groups, kd, kh, kw).
 void PackWeights(const ConvPlan& plan, const float* w, float* packed);

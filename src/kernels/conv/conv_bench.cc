@@ -89,7 +89,7 @@ bool Verify(const ConvShape& s, const float* x, const std::vector<float>& w, con
           sum += term, magnitude += std::fabs(term);
         }
     const double got = y[((o / kC0 * s.oh + oy) * s.ow + ox) * kC0 + o % kC0];
-    const double growth = s.winograd ? WinogradGrowth(s.winograd, cg)
+    const double growth = s.winograd ? WinogradGrowth(s.winograd, static_cast<int>(s.kh), cg)
                                      : 2 * std::sqrt(static_cast<double>(cg * s.kh * s.kw)) + 4;
     const double bound = growth * 0x1p-24 * magnitude;
     if (!(std::fabs(got - std::max(sum, 0.0)) <= bound)) return false;

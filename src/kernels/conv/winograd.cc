@@ -57,7 +57,7 @@ class WinogradRun {
   const ConvArgs& args_;
   const Operands ops_;
   const Post post_;
-  const int m_ = s_.winograd, n_ = s_.winograd + 2;
+  const int m_ = s_.winograd, r_ = static_cast<int>(s_.kh), n_ = WinogradTileSide(s_, m_);
   const int64_t points_ = int64_t{n_} * n_;
   const int64_t in_blocks_ = CeilDiv(s_.c, kC0), blocks_ = CeilDiv(s_.oc, kC0);
   const int64_t tiles_h_ = CeilDiv(s_.oh, m_), tiles_w_ = CeilDiv(s_.ow, m_);
@@ -86,7 +86,7 @@ void WinogradRun::In(const Chunk& chunk, int64_t block) const {
     in.top = row % tiles_h_ * m_ - s_.pt;
     for (int64_t t = chunk.left; t < chunk.right; ++t, in.v += kC0) {
       in.left = t * m_ - s_.pl;
-      TransformInput(m_, in);
+      TransformInput(n_, in);
     }
   }
 }
@@ -136,7 +136,7 @@ void WinogradRun::Out(const Chunk& chunk, int64_t block) const {
   out.post = &post_;
   out.sums.plane = s_.h * s_.w * kC0;
   out.sums.channels = s_.c, out.sums.h = s_.h, out.sums.w = s_.w;
-  out.sums.weights = args_.weights + plan_.packed_floats - (blocks_ - block) * kC0 * s_.c * kWinogradTaps;
+  out.sums.weights = args_.weights + plan_.packed_floats - (blocks_ - block) * kC0 * s_.c * s_.taps();
   for (int64_t row = chunk.begin; row < chunk.end; ++row) {
     const int64_t image = row / tiles_h_, oy = row % tiles_h_ * m_;
     out.rows = static_cast<int>(std::min<int64_t>(m_, s_.oh - oy));
@@ -150,7 +150,7 @@ void WinogradRun::Out(const Chunk& chunk, int64_t block) const {
       const int64_t at = (((image * blocks_ + block) * s_.oh + oy) * s_.ow + ox) * kC0;
       out.y = ops_.y + at;
       out.residual = args_.residual ? args_.residual + at : nullptr;
-      TransformOutput(m_, out);
+      TransformOutput(m_, r_, out);
       if (IsRegisterAct(post_.act)) continue;
       for (int r = 0; r < out.rows; ++r) PostPass(post_, out.y + r * out.row_stride, int64_t{out.cols} * kC0);
     }
@@ -171,7 +171,7 @@ void WinogradRun::FinishTileRows(int64_t begin, int64_t end, int64_t block) cons
 bool WinogradRun::SpansTooMuch(int64_t row, int64_t t) const {
   const float* const image = magnitudes_ + row / tiles_h_ * s_.h * s_.w;
   const int64_t top = row % tiles_h_ * m_ - s_.pt, left = t * m_ - s_.pl;
-  float at[36], across[36], most = 0;  // of the pixels, and of three neighbours in a row
+  float at[36], across[36], most = 0;  // of the pixels, and of a kernel's width of them in a row
   for (int r = 0; r < n_; ++r)
     for (int c = 0; c < n_; ++c) {
       const int64_t y = top + r, x = left + c;
@@ -180,15 +180,18 @@ bool WinogradRun::SpansTooMuch(int64_t row, int64_t t) const {
       most = std::max(most, at[r * n_ + c]);
     }
   const float least = most / kWinogradRange;
+  const auto largest = [this](const float* v, int step) {
+    float m = v[0];
+    for (int k = 1; k < r_; ++k) m = std::max(m, v[k * step]);
+    return m;
+  };
   for (int r = 0; r < n_; ++r)
-    for (int c = 0; c < m_; ++c)
-      across[r * n_ + c] = std::max({at[r * n_ + c], at[r * n_ + c + 1], at[r * n_ + c + 2]});
+    for (int c = 0; c < m_; ++c) across[r * n_ + c] = largest(at + r * n_ + c, 1);
   const int64_t rows = std::min<int64_t>(m_, s_.oh - row % tiles_h_ * m_),
                 cols = std::min<int64_t>(m_, s_.ow - t * m_);
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < cols; ++c)
-      if (std::max({across[r * n_ + c], across[(r + 1) * n_ + c], across[(r + 2) * n_ + c]}) < least)
-        return true;
+      if (largest(across + r * n_ + c, n_) < least) return true;
   return false;
 }
 

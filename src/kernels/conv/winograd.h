@@ -1,17 +1,18 @@
-// Winograd's minimal filtering F(m x m, 3 x 3) for stride 1: an input tile of (m+2)^2 pixels and the kernel
-// are transformed, multiplied point by point, summed over channels as (m+2)^2 products of matrices, and
-// transformed back to m x m outputs.
+// Winograd's minimal filtering F(m x m, r x r) for stride 1: an input tile of n^2 pixels, n = m + r - 1, and
+// the kernel are transformed, multiplied point by point, summed over channels as n^2 products of matrices,
+// and transformed back to m x m outputs.
 //
-//   Y = A' [ (G g G') . (B' d B) ] A        m = 2: points 0, 1, -1, inf;  m = 4: 0, 3/4, -3/4, 3/2, -3/2, inf
+//   Y = A' [ (G g G') . (B' d B) ] A        n = 4: points 0, 1, -1, inf;  n = 6: 0, 3/4, -3/4, 3/2, -3/2, inf
 //
-// The products take 9 m^2 / (m+2)^2 times fewer multiplications: 2.25 (m = 2), 4 (m = 4). The points of m = 4
-// are exact in binary and chosen for their error: about 1.8 times that of the direct sum (root mean square,
-// 128 channels; with the usual points 1 and 2 it is 3.5; m = 2 gives 0.6). A Winograd output
-// carries rounding of its whole tile, so its error is relative to the largest values there, not to its own
-// terms: kernel users state the bound through WinogradGrowth. So two kinds of tiles are computed as plain
-// sums: those in which an output sees values kWinogradRange times smaller than the tile's largest (one bright
-// pixel in the dark, or nothing but padding), and those with a result that is not finite, so that infinities
-// and NaN reach the outputs whose window covers them and no others.
+// The products take r^2 m^2 / n^2 times fewer multiplications: for r = 3 2.25 (m = 2) and 4 (m = 4), for r =
+// 5 2.78 (m = 2). The points of n = 6 are exact in binary and chosen for their error: with r = 3 about 1.8
+// times that of the direct sum (root mean square, 128 channels; with the usual points 1 and 2 it is 3.5; n =
+// 4 gives 0.6); the bound of r = 5 is the same. A Winograd output carries rounding of its whole tile, so its
+// error is relative to the largest values there, not to its own terms: kernel users state the bound through
+// WinogradGrowth. So two kinds of tiles are computed as plain sums: those in which an output sees values
+// kWinogradRange times smaller than the tile's largest (one bright pixel in the dark, or nothing but
+// padding), and those with a result that is not finite, so that infinities and NaN reach the outputs whose
+// window covers them and no others.
 //
 // Lavin, Gray: Fast Algorithms for Convolutional Neural Networks, 2015 (the algorithm); Toom, Cook (the
 // matrices for given points).
@@ -24,19 +25,20 @@
 
 namespace opsnn::conv {
 
-inline constexpr int kWinogradTaps = 9;
 inline constexpr float kWinogradRange = 256;
 
 // Why Winograd cannot compute this shape; null if it can.
 const char* WinogradRefusal(const ConvShape& s);
 
 // The transform matrices for points 0, p, -p(, q, -q) and infinity, row major: in = B' (n x n), weights = G
-// (n x 3), out = A' (m x n), n = m + 2.
+// (n x r), out = A' (m x n), n = m + r - 1.
 struct WinogradMatrices {
-  int m = 0, n = 0;
-  double in[36] = {}, weights[18] = {}, out[24] = {};
+  int m = 0, r = 0, n = 0;
+  double in[36] = {}, weights[30] = {}, out[24] = {};
 };
-WinogradMatrices MatricesOf(int m);
+WinogradMatrices MatricesOf(int m, int r);
+// Pixels per side of an input tile.
+inline int WinogradTileSide(const ConvShape& s, int m) { return m + static_cast<int>(s.kh) - 1; }
 
 // Lays out oc_groups' weights: one run per point, then the plain weights for tiles that are computed again.
 void LayOutWinograd(ConvPlan* plan);
@@ -64,7 +66,7 @@ struct WinogradInput {
   float* v = nullptr;         // point 0 of the tile
   int64_t point_stride = 0;   // floats between points
 };
-void TransformInput(int m, const WinogradInput& in);
+void TransformInput(int n, const WinogradInput& in);
 
 // What the plain sums of one tile need: x and weights from the first input channel on.
 struct WinogradPlain {
@@ -88,7 +90,7 @@ struct WinogradOutput {
   WinogradPlain sums;
   bool plain = false;
 };
-void TransformOutput(int m, const WinogradOutput& out);
+void TransformOutput(int m, int r, const WinogradOutput& out);
 
 }  // namespace opsnn::conv
 

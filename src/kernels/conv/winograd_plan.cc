@@ -22,15 +22,31 @@ std::vector<double> TimesRoot(const std::vector<double>& p, double root) {
 }
 
 // U = G g G' of one kernel in double, to be rounded once. N is known so that the loops unroll.
-template <int N>
+template <int N, int R>
 void TransformWeights(const double* t, const float* g, double* u) {
-  double half[N][3];
+  double half[N][R];
   for (int i = 0; i < N; ++i)
-    for (int c = 0; c < 3; ++c)
-      half[i][c] = t[i * 3] * g[c] + t[i * 3 + 1] * g[3 + c] + t[i * 3 + 2] * g[6 + c];
+    for (int c = 0; c < R; ++c) {
+      half[i][c] = t[i * R] * g[c];
+      for (int k = 1; k < R; ++k) half[i][c] += t[i * R + k] * g[k * R + c];
+    }
   for (int i = 0; i < N; ++i)
-    for (int j = 0; j < N; ++j)
-      u[i * N + j] = half[i][0] * t[j * 3] + half[i][1] * t[j * 3 + 1] + half[i][2] * t[j * 3 + 2];
+    for (int j = 0; j < N; ++j) {
+      double sum = half[i][0] * t[j * R];
+      for (int k = 1; k < R; ++k) sum += half[i][k] * t[j * R + k];
+      u[i * N + j] = sum;
+    }
+}
+
+void TransformWeights(const WinogradMatrices& t, const float* g, double* u) {
+  if (t.r == 5) return TransformWeights<6, 5>(t.weights, g, u);
+  t.m == 2 ? TransformWeights<4, 3>(t.weights, g, u) : TransformWeights<6, 3>(t.weights, g, u);
+}
+
+int64_t Taps(const ConvShape& s) { return s.kh * s.kw; }
+int64_t Points(const ConvShape& s, int m) {
+  const int64_t n = WinogradTileSide(s, m);
+  return n * n;
 }
 
 // Cycles per vector of kC0 lanes and point that a transform takes, stores into L2 included. Measured.
@@ -46,11 +62,11 @@ double LanesOf(isa::Tier tier) { return tier == isa::Tier::kAvx512 ? 16 : tier =
 
 double DirectCycles(const ConvShape& s, double rate) {
   return static_cast<double>(s.n * s.oh * s.ow) * static_cast<double>(s.c * CeilDiv(s.oc, kC0) * kC0) *
-         kWinogradTaps / (rate * kDirectShare);
+         static_cast<double>(Taps(s)) / (rate * kDirectShare);
 }
 
 double WinogradCycles(const ConvShape& s, int m, double rate) {
-  const double points = (m + 2) * (m + 2);
+  const double points = static_cast<double>(Points(s, m));
   const double tiles = static_cast<double>(s.n * CeilDiv(s.oh, m) * CeilDiv(s.ow, m));
   const double blocks_in = static_cast<double>(CeilDiv(s.c, kC0)),
                blocks_out = static_cast<double>(CeilDiv(s.oc, kC0));
@@ -67,7 +83,8 @@ double WinogradCycles(const ConvShape& s, int m, double rate) {
 }  // namespace
 
 const char* WinogradRefusal(const ConvShape& s) {
-  if (s.transposed || s.kh != 3 || s.kw != 3) return "not a 3x3 kernel";
+  if (s.transposed || s.kh != s.kw || (s.kh != 3 && s.kh != 5)) return "not a 3x3 or 5x5 kernel";
+  if (s.kh == 5 && s.winograd == 4) return "a 5x5 kernel has tiles of 2x2";
   if (s.sh != 1 || s.sw != 1) return "stride above 1";
   if (s.dh != 1 || s.dw != 1) return "dilation above 1";
   if (s.groups != 1) return "groups";
@@ -83,16 +100,17 @@ double PredictedCycles(const ConvShape& s, int m) {
 
 int ChooseWinograd(const ConvShape& s) {
   if (WinogradRefusal(s) || s.n == 0 || s.c == 0 || s.oc == 0 || s.oh == 0 || s.ow == 0) return 0;
-  const double direct = PredictedCycles(s, 0), two = PredictedCycles(s, 2), four = PredictedCycles(s, 4);
+  const double direct = PredictedCycles(s, 0), two = PredictedCycles(s, 2),
+               four = s.kh == 3 ? PredictedCycles(s, 4) : direct;
   if (std::min(two, four) > direct * (1 - kLeastGain)) return 0;
   return two < four ? 2 : 4;
 }
 
-WinogradMatrices MatricesOf(int m) {
+WinogradMatrices MatricesOf(int m, int r) {
   WinogradMatrices t;
-  t.m = m, t.n = m + 2;
+  t.m = m, t.r = r, t.n = m + r - 1;
   const std::vector<double> points =
-      m == 2 ? std::vector<double>{0, 1, -1} : std::vector<double>{0, 0.75, -0.75, 1.5, -1.5};
+      t.n == 4 ? std::vector<double>{0, 1, -1} : std::vector<double>{0, 0.75, -0.75, 1.5, -1.5};
   const int finite = t.n - 1;
   std::vector<double> all{1.0};
   for (double p : points) all = TimesRoot(all, p);
@@ -106,28 +124,27 @@ WinogradMatrices MatricesOf(int m) {
     }
     for (size_t k = 0; k < poly.size(); ++k) t.in[i * t.n + static_cast<int>(k)] = poly[k];
     double power = 1;
-    for (int k = 0; k < m; ++k, power *= points[static_cast<size_t>(i)]) {
-      t.out[k * t.n + i] = power;
-      if (k < 3) t.weights[i * 3 + k] = power / norm;
+    for (int k = 0; k < std::max(m, r); ++k, power *= points[static_cast<size_t>(i)]) {
+      if (k < m) t.out[k * t.n + i] = power;
+      if (k < r) t.weights[i * r + k] = power / norm;
     }
-    if (m == 2) t.weights[i * 3 + 2] = power / norm;
   }
   for (size_t k = 0; k < all.size(); ++k) t.in[finite * t.n + static_cast<int>(k)] = all[k];
-  t.weights[finite * 3 + 2] = 1;
+  t.weights[finite * r + r - 1] = 1;
   t.out[(m - 1) * t.n + finite] = 1;
   return t;
 }
 
-double WinogradGrowth(int m, int64_t channels) {
-  const WinogradMatrices t = MatricesOf(m);
+double WinogradGrowth(int m, int r, int64_t channels) {
+  const WinogradMatrices t = MatricesOf(m, r);
   double worst = 0;  // of one dimension: the largest |A'| (|G| e_k) (|B'| 1)
   for (int i = 0; i < m; ++i)
-    for (int k = 0; k < 3; ++k) {
+    for (int k = 0; k < r; ++k) {
       double sum = 0;
       for (int p = 0; p < t.n; ++p) {
         double row = 0;
         for (int j = 0; j < t.n; ++j) row += std::abs(t.in[p * t.n + j]);
-        sum += std::abs(t.out[i * t.n + p] * t.weights[p * 3 + k]) * row;
+        sum += std::abs(t.out[i * t.n + p] * t.weights[p * r + k]) * row;
       }
       worst = std::max(worst, sum);
     }
@@ -137,13 +154,13 @@ double WinogradGrowth(int m, int64_t channels) {
 }
 
 void LayOutWinograd(ConvPlan* plan) {
-  const int points = (plan->shape.winograd + 2) * (plan->shape.winograd + 2);
-  for (int p = 0; p < points; ++p)
+  const int64_t points = Points(plan->shape, plan->shape.winograd);
+  for (int64_t p = 0; p < points; ++p)
     for (OcGroup& g : plan->oc_groups) {
       g.weight_offset.push_back(plan->packed_floats);
       plan->packed_floats += plan->shape.c * g.blocks * kC0;
     }
-  plan->packed_floats += CeilDiv(plan->shape.oc, kC0) * kC0 * plan->shape.c * kWinogradTaps;
+  plan->packed_floats += CeilDiv(plan->shape.oc, kC0) * kC0 * plan->shape.c * Taps(plan->shape);
 }
 
 int64_t WinogradMagnitudeFloats(const ConvShape& s) {
@@ -153,10 +170,11 @@ int64_t WinogradMagnitudeFloats(const ConvShape& s) {
 
 void PackWinograd(const ConvPlan& plan, const float* w, float* packed) {
   const ConvShape& s = plan.shape;
-  const WinogradMatrices t = MatricesOf(s.winograd);
+  const WinogradMatrices t = MatricesOf(s.winograd, static_cast<int>(s.kh));
+  const int64_t taps = Taps(s);
   const int points = t.n * t.n;
   const int64_t blocks = CeilDiv(s.oc, kC0);
-  float* const plain = packed + plan.packed_floats - blocks * kC0 * s.c * kWinogradTaps;
+  float* const plain = packed + plan.packed_floats - blocks * kC0 * s.c * taps;
   ParallelFor(static_cast<int64_t>(plan.oc_groups.size()), [&](int64_t i, int) {
     const OcGroup& g = plan.oc_groups[static_cast<size_t>(i)];
     const int64_t lanes = g.blocks * kC0;
@@ -164,15 +182,14 @@ void PackWinograd(const ConvPlan& plan, const float* w, float* packed) {
     for (int64_t l = 0; l < lanes; ++l) {
       const int64_t o = g.block * kC0 + l;
       for (int64_t c = 0; c < s.c; ++c) {
-        const float* from = w + (o * s.c + c) * kWinogradTaps;
+        const float* from = w + (o * s.c + c) * taps;
         const bool real = o < s.oc;
-        if (real)
-          t.m == 2 ? TransformWeights<4>(t.weights, from, u) : TransformWeights<6>(t.weights, from, u);
+        if (real) TransformWeights(t, from, u);
         for (int p = 0; p < points; ++p)
           packed[g.weight_offset[static_cast<size_t>(p)] + c * lanes + l] =
               real ? static_cast<float>(u[p]) : 0.0f;
-        float* to = plain + (o / kC0 * s.c + c) * kWinogradTaps * kC0 + o % kC0;
-        for (int tap = 0; tap < kWinogradTaps; ++tap) to[tap * kC0] = real ? from[tap] : 0.0f;
+        float* to = plain + (o / kC0 * s.c + c) * taps * kC0 + o % kC0;
+        for (int64_t tap = 0; tap < taps; ++tap) to[tap * kC0] = real ? from[tap] : 0.0f;
       }
     }
   });

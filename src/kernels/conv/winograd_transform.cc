@@ -17,15 +17,15 @@ using D = hn::CappedTag<float, kC0>;
 using V = hn::Vec<D>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
-// Points of m = 4 and the coefficients that follow from them; all exact in f32.
+// Points of n = 6 and the coefficients that follow from them; all exact in f32.
 constexpr float kP = 0.75f, kQ = 1.5f;
 constexpr float kP2 = kP * kP, kQ2 = kQ * kQ;
 
 // B' d, the n polynomials of the points' products; see MatricesOf.
-template <int M>
-HWY_INLINE void InputPoints(const V (&d)[M + 2], V (&v)[M + 2]) {
+template <int N>
+HWY_INLINE void InputPoints(const V (&d)[N], V (&v)[N]) {
   const D t;
-  if constexpr (M == 2) {
+  if constexpr (N == 4) {
     v[0] = hn::Sub(d[2], d[0]);
     v[1] = hn::Add(d[2], d[1]);
     v[2] = hn::Sub(d[2], d[1]);
@@ -45,13 +45,17 @@ HWY_INLINE void InputPoints(const V (&d)[M + 2], V (&v)[M + 2]) {
 }
 
 // A' v.
-template <int M>
-HWY_INLINE void OutputPoints(const V (&v)[M + 2], V (&y)[M]) {
+template <int M, int N>
+HWY_INLINE void OutputPoints(const V (&v)[N], V (&y)[M]) {
   const D t;
   const V sum_p = hn::Add(v[1], v[2]), diff_p = hn::Sub(v[1], v[2]);
-  if constexpr (M == 2) {
+  if constexpr (N == 4) {
     y[0] = hn::Add(v[0], sum_p);
     y[1] = hn::Add(diff_p, v[3]);
+  } else if constexpr (M == 2) {
+    const V sum_q = hn::Add(v[3], v[4]), diff_q = hn::Sub(v[3], v[4]);
+    y[0] = hn::Add(v[0], hn::Add(sum_p, sum_q));
+    y[1] = hn::MulAdd(hn::Set(t, kP), diff_p, hn::MulAdd(hn::Set(t, kQ), diff_q, v[5]));
   } else {
     const V sum_q = hn::Add(v[3], v[4]), diff_q = hn::Sub(v[3], v[4]);
     y[0] = hn::Add(v[0], hn::Add(sum_p, sum_q));
@@ -61,9 +65,8 @@ HWY_INLINE void OutputPoints(const V (&v)[M + 2], V (&y)[M]) {
   }
 }
 
-template <int M>
+template <int N>
 void Input(const WinogradInput& in) {
-  constexpr int N = M + 2;
   const D t;
   const bool inside = in.top >= 0 && in.left >= 0 && in.top + N <= in.h && in.left + N <= in.w;
   for (int lane = 0; lane < kC0; lane += kLanes) {
@@ -78,13 +81,13 @@ void Input(const WinogradInput& in) {
         d[r] = there ? hn::LoadU(t, column + r * in.w * kC0) : hn::Zero(t);
       }
       V v[N];
-      InputPoints<M>(d, v);
+      InputPoints<N>(d, v);
 #pragma GCC unroll 6
       for (int r = 0; r < N; ++r) half[r][c] = v[r];
     }
     for (int r = 0; r < N; ++r) {
       V v[N];
-      InputPoints<M>(half[r], v);
+      InputPoints<N>(half[r], v);
 #pragma GCC unroll 6
       for (int c = 0; c < N; ++c) hn::StoreU(v[c], t, in.v + (r * N + c) * in.point_stride + lane);
     }
@@ -113,9 +116,9 @@ HWY_INLINE void Finish(const WinogradOutput& out, int lane, V (&acc)[1][M * M]) 
 }
 
 // Sums of the tile straight from the definition, kC0 floats per output.
-template <int M, bool kSkips>
+template <int M, int R, bool kSkips>
 HWY_NOINLINE void PlainSums(const WinogradPlain& in, float* sums) {
-  constexpr int N = M + 2;
+  constexpr int N = M + R - 1;
   const D t;
   for (int lane = 0; lane < kC0; lane += kLanes) {
     V acc[M * M];
@@ -134,9 +137,9 @@ HWY_NOINLINE void PlainSums(const WinogradPlain& in, float* sums) {
       }
       const int channels = static_cast<int>(std::min<int64_t>(kC0, in.channels - first));
       for (int c = 0; c < channels; ++c)
-        for (int tap = 0; tap < kWinogradTaps; ++tap, w += kC0) {
+        for (int tap = 0; tap < R * R; ++tap, w += kC0) {
           const V weight = hn::LoadU(t, w);
-          const int first_pixel = tap / 3 * N + tap % 3;
+          const int first_pixel = tap / R * N + tap % R;
           const float(*const at)[kC0] = pixels + first_pixel;
 #pragma GCC unroll 16
           for (int i = 0; i < M * M; ++i)
@@ -162,9 +165,9 @@ void Magnitudes(const float* x, int64_t plane, int64_t channels, int64_t pixels,
   }
 }
 
-template <int M>
+template <int M, int R>
 void Output(const WinogradOutput& out) {
-  constexpr int N = M + 2;
+  constexpr int N = M + R - 1;
   const D t;
   V not_finite = hn::Zero(t);  // sticks at NaN
   HWY_ALIGN float sums[M * M * kC0];
@@ -174,13 +177,13 @@ void Output(const WinogradOutput& out) {
       V v[N], y[M];
 #pragma GCC unroll 6
       for (int r = 0; r < N; ++r) v[r] = hn::LoadU(t, out.v + (r * N + c) * out.point_stride + lane);
-      OutputPoints<M>(v, y);
+      OutputPoints<M, N>(v, y);
 #pragma GCC unroll 4
       for (int r = 0; r < M; ++r) half[r][c] = y[r];
     }
     for (int r = 0; r < M; ++r) {
       V y[M];
-      OutputPoints<M>(half[r], y);
+      OutputPoints<M, N>(half[r], y);
 #pragma GCC unroll 4
       for (int c = 0; c < M; ++c) {
         not_finite = hn::MulAdd(y[c], hn::Zero(t), not_finite);
@@ -189,10 +192,10 @@ void Output(const WinogradOutput& out) {
     }
   }
   if (HWY_UNLIKELY(out.plain || !hn::AllTrue(t, hn::Eq(not_finite, hn::Zero(t))))) {
-    PlainSums<M, false>(out.sums, sums);
+    PlainSums<M, R, false>(out.sums, sums);
     // Weights that are not finite must not meet padding.
     if (!std::all_of(sums, sums + M * M * kC0, [](float v) { return v - v == 0; }))
-      PlainSums<M, true>(out.sums, sums);
+      PlainSums<M, R, true>(out.sums, sums);
   }
   for (int lane = 0; lane < kC0; lane += kLanes) {
     V acc[1][M * M];
@@ -202,29 +205,32 @@ void Output(const WinogradOutput& out) {
   }
 }
 
-void Input2(const WinogradInput& in) { Input<2>(in); }
-void Input4(const WinogradInput& in) { Input<4>(in); }
-void Output2(const WinogradOutput& out) { Output<2>(out); }
-void Output4(const WinogradOutput& out) { Output<4>(out); }
+void InputOf4(const WinogradInput& in) { Input<4>(in); }
+void InputOf6(const WinogradInput& in) { Input<6>(in); }
+void Output2By3(const WinogradOutput& out) { Output<2, 3>(out); }
+void Output4By3(const WinogradOutput& out) { Output<4, 3>(out); }
+void Output2By5(const WinogradOutput& out) { Output<2, 5>(out); }
 
 }  // namespace opsnn::conv::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace opsnn::conv {
-OPSNN_TIER_TABLE(Input2);
-OPSNN_TIER_TABLE(Input4);
-OPSNN_TIER_TABLE(Output2);
-OPSNN_TIER_TABLE(Output4);
+OPSNN_TIER_TABLE(InputOf4);
+OPSNN_TIER_TABLE(InputOf6);
+OPSNN_TIER_TABLE(Output2By3);
+OPSNN_TIER_TABLE(Output4By3);
+OPSNN_TIER_TABLE(Output2By5);
 OPSNN_TIER_TABLE(Magnitudes);
 void PixelMagnitudes(const float* x, int64_t plane, int64_t channels, int64_t pixels, float* out) {
   OPSNN_TIER_CALL(Magnitudes)(x, plane, channels, pixels, out);
 }
-void TransformInput(int m, const WinogradInput& in) {
-  m == 2 ? OPSNN_TIER_CALL(Input2)(in) : OPSNN_TIER_CALL(Input4)(in);
+void TransformInput(int n, const WinogradInput& in) {
+  n == 4 ? OPSNN_TIER_CALL(InputOf4)(in) : OPSNN_TIER_CALL(InputOf6)(in);
 }
-void TransformOutput(int m, const WinogradOutput& out) {
-  m == 2 ? OPSNN_TIER_CALL(Output2)(out) : OPSNN_TIER_CALL(Output4)(out);
+void TransformOutput(int m, int r, const WinogradOutput& out) {
+  if (r == 5) return OPSNN_TIER_CALL(Output2By5)(out);
+  m == 2 ? OPSNN_TIER_CALL(Output2By3)(out) : OPSNN_TIER_CALL(Output4By3)(out);
 }
 }  // namespace opsnn::conv
 #endif
