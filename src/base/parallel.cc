@@ -36,8 +36,11 @@ constexpr int kClaimsPerThread = 16;
 // More workers than this are not told which core to leave free: telling takes 1 to 2 us for each.
 constexpr int kMostTold = 16;
 
-// What waking a thread takes until the first one here was timed: 30 us.
-constexpr double kFirstWakeCycles = 100e3;
+// What waking a thread takes until the first one here was timed, 30 us, and the longest that is believed.
+constexpr double kFirstWakeCycles = 100e3, kMostWakeCycles = 200e3;
+// Jobs are asked about at their beginning: those in question, of up to kMostWakeCycles and twice as long as
+// was thought, follow each other within this time.
+constexpr std::chrono::microseconds kAskedLately{200};
 
 // A clock that counts about as fast as the core does.
 uint64_t Ticks() {
@@ -301,12 +304,12 @@ class Pool {
     sleepers_.fetch_add(change, std::memory_order_seq_cst);
   }
 
-  // Under mutex_. A mean of the last few times, of which one that a busy core drew out counts for little.
+  // Under mutex_. Of the times seen lately one of the shorter: busy cores draw out some.
   void NoteWake(uint64_t ticks) {
-    constexpr double kNew = 0.25, kMostLonger = 4;
+    constexpr double kDown = 0.5, kUp = 1.0 / 16, kMostLonger = 2;
     const double known = wake_cycles_.load(std::memory_order_relaxed);
-    const double now = std::min(static_cast<double>(ticks), kMostLonger * known);
-    wake_cycles_.store(known + kNew * (now - known), std::memory_order_relaxed);
+    const double now = std::min({static_cast<double>(ticks), kMostLonger * known, kMostWakeCycles});
+    wake_cycles_.store(known + (now < known ? kDown : kUp) * (now - known), std::memory_order_relaxed);
   }
 
   // The share at `home` first, then the others'.
@@ -483,7 +486,7 @@ bool PoolAtHand() {
   const auto now = std::chrono::steady_clock::now();
   const std::chrono::steady_clock::time_point before{
       std::chrono::steady_clock::duration(last.exchange(now.time_since_epoch().count()))};
-  return before + kSpin >= now;
+  return before + kAskedLately >= now;
 }
 
 double WakeCycles() { return ThePool().WakeCycles(); }
@@ -495,8 +498,9 @@ int ThreadsWorth(double cycles) {
   if (cycles <= kHandoverCycles) return 1;
   const int threads = ThreadsAvailable();
   if (threads == 1) return 1;
-  // Waking a thread pays when two of them then save as much again.
-  return cycles > 2 * WakeCycles() || PoolAtHand() ? threads : 1;
+  // Who is woken comes when the job is that old: a longer one gains, a shorter one waits for the next of its
+  // kind.
+  return cycles > WakeCycles() || PoolAtHand() ? threads : 1;
 }
 
 KeepPoolAwake::KeepPoolAwake() { g_keep_awake.fetch_add(1, std::memory_order_relaxed); }
