@@ -164,7 +164,7 @@ bool SetB(const Job& job, const Tile& t, int64_t k0, int64_t col, int64_t cols, 
 
 // Columns that are handled together. Programs want blocks, panels of B one that stays in L1; in place, whole
 // vectors are separated from the rest, which must be packed because a load would reach beyond the row.
-int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
+int64_t GroupCols(const Job& job, int64_t rows, int64_t left, bool block_pass) {
   const int64_t nr = job.micro.nr, lanes = nr / 2;
   int64_t cols = left;
   if (job.wide && cols >= 2 * nr) {
@@ -172,7 +172,8 @@ int64_t GroupCols(const Job& job, int64_t left, bool block_pass) {
     const int64_t rest = cols % (2 * nr);
     return rest > 2 * nr - lanes && job.path == Path::kPacked ? cols : cols - rest;
   }
-  if (block_pass) cols = std::min(cols, RoundUp(kBlockCols, nr));
+  // Few rows leave room for long ones: a program takes some 100 cycles for each beside its elements.
+  if (block_pass) cols = std::min(cols, RoundUp(std::max(kBlockCols, kBlockFloats / rows), nr));
   if (job.path == Path::kPanel) cols = std::min(left, nr);
   const bool in_place = job.path == Path::kDirect || job.path == Path::kStream;
   if (in_place && cols > lanes && cols % lanes != 0) cols -= cols % lanes;
@@ -335,7 +336,7 @@ void RunRows(const Job& job, const Tile& t, bool whole) {
     const bool rows_first = whole || (!job.wide && (job.path == Path::kPanel || job.path == Path::kPacked));
     int64_t finished = 0;
     for (int64_t j = 0; j < t.cols; j += g.cols) {
-      g.cols = GroupCols(job, t.cols - j, block_pass);
+      g.cols = GroupCols(job, t.rows, t.cols - j, block_pass);
       if (tail_overlaps && j > 0 && g.cols < lanes) {
         g.cols = lanes;
         j = t.cols - lanes;
