@@ -26,18 +26,20 @@ OPSNN_VNNI inline V Dot(V sum, __m512i a, __m512i b) {
   return kSignedA ? (V)_mm512_dpbusd_epi32((__m512i)sum, b, a) : (V)_mm512_dpbusd_epi32((__m512i)sum, a, b);
 }
 
-// Sums and what C holds. Whether the tile is whole is asked once, not for each store (a tenth of the time
-// where K is short).
+// Sums, terms and what C holds. Whether the tile is whole is asked once, not for each store (a tenth of the
+// time where K is short).
 template <int MR, int kVectors, bool kWhole>
 OPSNN_VNNI inline __attribute__((always_inline)) void StoreTile(const Int8Tile& t,
                                                                 const V (&acc)[MR][kVectors],
+                                                                const V (&terms)[kVectors],
                                                                 const __mmask16 (&mask)[kVectors]) {
 #pragma GCC unroll 14
   for (int i = 0; i < MR; ++i) {
+    const __m512i row_term = _mm512_set1_epi32(t.row_terms ? t.row_terms[i] : 0);
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) {
       int32_t* c = t.c + i * t.ldc + j * 16;
-      __m512i sum = (__m512i)acc[i][j];
+      __m512i sum = _mm512_add_epi32((__m512i)acc[i][j], _mm512_add_epi32((__m512i)terms[j], row_term));
       if (t.accumulate) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask[j], c));
       kWhole ? _mm512_storeu_si512(c, sum) : _mm512_mask_storeu_epi32(c, mask[j], sum);
     }
@@ -48,34 +50,22 @@ OPSNN_VNNI inline __attribute__((always_inline)) void StoreTile(const Int8Tile& 
 template <int MR, int kVectors, bool kSignedA>
 OPSNN_VNNI void Tile(const Int8Tile& t) {
   constexpr int kBases = (MR + 2) / 3;
-  static constexpr int32_t kNoTerms[MR] = {};
-  const auto columns = static_cast<uint32_t>((uint64_t{1} << t.cols) - 1);
-  __mmask16 mask[kVectors];
-  V terms[kVectors];
-#pragma GCC unroll 2
-  for (int j = 0; j < kVectors; ++j) {
-    mask[j] = static_cast<__mmask16>(columns >> (16 * j));
-    terms[j] = t.col_terms ? (V)_mm512_maskz_loadu_epi32(mask[j], t.col_terms + 16 * j) : V{};
-  }
-  // The sums begin with the terms: behind them less is left between two tiles.
-  const int32_t* row_terms = t.row_terms ? t.row_terms : kNoTerms;
   V acc[MR][kVectors];
 #pragma GCC unroll 14
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) acc[i][j] = terms[j] + (V)_mm512_set1_epi32(row_terms[i]);
+    for (int j = 0; j < kVectors; ++j) acc[i][j] = V{};
   const uint8_t* a[kBases];
 #pragma GCC unroll 5
   for (int i = 0; i < kBases; ++i) a[i] = t.a + 3 * i * t.a_row;
-  // C arrives while the sums are made, a row for each group; one tile's memory of its own is there.
-  const int32_t* c_ahead = t.c;
-  const int64_t c_rows = t.ldc != kInt8Cols ? MR : 0;
-  const auto fetch_c = [&]() __attribute__((always_inline)) {
-    __builtin_prefetch(c_ahead, 1, 3);
-    __builtin_prefetch(c_ahead + kInt8Cols - 1, 1, 3);
-    c_ahead += t.ldc;
-  };
-  for (int64_t i = t.groups; i < c_rows; ++i) fetch_c();
+  // C arrives while the sums are made; one tile's memory of its own is there.
+  if (t.ldc != kInt8Cols) {
+#pragma GCC unroll 14
+    for (int i = 0; i < MR; ++i) {
+      __builtin_prefetch(t.c + i * t.ldc, 1, 3);
+      __builtin_prefetch(t.c + i * t.ldc + kInt8Cols - 1, 1, 3);
+    }
+  }
   const int64_t row = t.a_row, step = t.a_group, depth = t.groups * kInt8Group;
   const uint8_t* b = t.b;
   constexpr int64_t kAhead = 16;  // groups: operands come from L2
@@ -86,7 +76,6 @@ OPSNN_VNNI void Tile(const Int8Tile& t) {
   const int64_t ahead_row = apart ? row : 0, last = std::max<int64_t>(0, t.groups - kBytesAhead / kInt8Group);
   const uint8_t* ahead = t.a + (apart ? kBytesAhead : 0);
   for (int64_t g = 0; g < t.groups; ++g) {
-    if (g < c_rows) fetch_c();
     __m512i bs[kVectors];
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) {
@@ -109,9 +98,17 @@ OPSNN_VNNI void Tile(const Int8Tile& t) {
     for (int i = 0; i < kBases; ++i) a[i] += step;
     b += kInt8Cols * kInt8Group;
   }
+  const auto columns = static_cast<uint32_t>((uint64_t{1} << t.cols) - 1);
+  __mmask16 mask[kVectors];
+  V terms[kVectors];
+#pragma GCC unroll 2
+  for (int j = 0; j < kVectors; ++j) {
+    mask[j] = static_cast<__mmask16>(columns >> (16 * j));
+    terms[j] = t.col_terms ? (V)_mm512_maskz_loadu_epi32(mask[j], t.col_terms + 16 * j) : V{};
+  }
   // Whole tiles without masks: a masked store is not forwarded to the load of what finishes the tile.
-  t.cols == 16 * kVectors ? StoreTile<MR, kVectors, true>(t, acc, mask)
-                          : StoreTile<MR, kVectors, false>(t, acc, mask);
+  t.cols == 16 * kVectors ? StoreTile<MR, kVectors, true>(t, acc, terms, mask)
+                          : StoreTile<MR, kVectors, false>(t, acc, terms, mask);
 }
 
 template <int kVectors, bool kSignedA, int... kRows>
