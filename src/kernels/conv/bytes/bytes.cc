@@ -6,6 +6,7 @@
 
 #include "base/int_math.h"
 #include "base/parallel.h"
+#include "base/pool_awake.h"
 #include "isa/tier.h"
 #include "kernels/conv/bytes/tile.h"
 #include "kernels/conv/finish.h"
@@ -14,8 +15,14 @@ namespace opsnn::conv {
 namespace {
 
 constexpr int64_t kLanes = 16, kPanelGroup = kByteC0 * kByteGroup;
-// Below this many multiply-adds a call runs on the calling thread.
-constexpr int64_t kParallelWork = 1 << 22;
+// What a call takes one core, in cycles: a vector multiplies 64 bytes a cycle, sums become bytes at two a
+// cycle, and a depthwise vector of 64 takes twenty for each four taps and for what follows.
+constexpr double kProductsPerCycle = 64, kStoresPerCycle = 2, kGroupCycles = 20.0 / 64;
+double CyclesOf(const ByteConvShape& s) {
+  const double results = static_cast<double>(s.n * s.oh * s.ow * s.m);
+  if (s.depthwise) return results * kGroupCycles * static_cast<double>(1 + CeilDiv(s.kh * s.kw, kByteGroup));
+  return results * (static_cast<double>(s.depth()) / kProductsPerCycle + 1 / kStoresPerCycle);
+}
 // The image that a task reads for all of its weights: a quarter of a private cache of 1 MiB, beside weights
 // and results that pass.
 constexpr int64_t kTaskBytes = 256 * 1024;
@@ -116,8 +123,7 @@ class ByteRun {
  public:
   ByteRun(const ByteConvShape& s, const uint8_t* w, const ByteRescale& r, uint8_t* y)
       : s_(s), g_(s), w_(w), r_(r), stores_(StoresOf(s, r)), y_(y), pixels_(s.oh * s.ow) {
-    const int64_t work = s.n * pixels_ * s.m * s.depth();
-    threads_ = work < kParallelWork ? 1 : ThreadsAvailable();
+    threads_ = ThreadsWorth(CyclesOf(s));
   }
 
   void Dense(const uint8_t* x, uint8_t* workspace) {
