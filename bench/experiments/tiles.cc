@@ -125,6 +125,8 @@ void RunPrefetch() {
   args.rows = kRows, args.cols = kCols;
   args.x = x.data(), args.x_stride = kCols;
   args.y = y.data(), args.y_stride = kCols;
+  const std::vector<float> ones(kCols, 1.0f), zeros(kCols, 0.0f);
+  args.gamma = ones.data(), args.beta = zeros.data();
   args.scratch = scratch.as<float>();
   vector::RowArgs ahead = args;
   ahead.prefetch_next = true;

@@ -25,10 +25,25 @@ HWY_INLINE V InRegister(V v) {
 // Rounding by the processor (AVX512-BF16): to nearest even, NaN quieted, as simd/half-inl.h has it, but for
 // subnormals, which count as zero.
 //
-// May this tier have the instruction? Whether this processor has it, isa::HasBf16() knows.
+// May this tier have the instructions? Whether this processor has them, isa::HasBf16Moves() knows.
 constexpr bool kMayPackBf16 = HWY_TARGET == HWY_AVX3;
 
-// Lane l of `even` to lane 2l, lane l of `odd` to lane 2l + 1. Only where isa::HasBf16().
+// The lower halves as f32. Some processors shift whole vectors where they add, and only there (Zen 4): this
+// is done where they multiply. Only where isa::HasBf16Moves().
+template <class D, class VU>
+HWY_INLINE hn::Vec<D> LowerBf16(D d, VU bits) {
+  const hn::RebindToUnsigned<D> du;
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (hn::MaxLanes(d) == 16) {
+    __m512i up;
+    asm("vpshldd $16, %2, %1, %0" : "=v"(up) : "v"(bits.raw), "v"(hn::Zero(du).raw));
+    return hn::Vec<D>{_mm512_castsi512_ps(up)};
+  }
+#endif
+  return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+}
+
+// Lane l of `even` to lane 2l, lane l of `odd` to lane 2l + 1. Only where isa::HasBf16Moves().
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE hn::Vec<hn::Repartition<uint16_t, D>> PackAlternatingBf16(D d, [[maybe_unused]] V even,
                                                                      [[maybe_unused]] V odd) {

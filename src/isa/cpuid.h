@@ -16,6 +16,8 @@ struct CpuCache {
 std::vector<CpuCache> CachesByCpuid();  // empty where there is no such instruction
 std::string CpuBrand();                 // "AMD EPYC 9254 24-Core Processor", "" if unknown
 bool InVirtualMachine();
+// AVX512-BF16 and VBMI2, and the cap allows avx512: what isa/bf16-inl.h moves bf16 with.
+bool HasBf16Moves();
 
 }  // namespace opsnn::isa
 

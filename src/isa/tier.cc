@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "base/knobs.h"
+#include "isa/cpuid.h"
 
 namespace opsnn::isa {
 namespace {
@@ -73,6 +74,15 @@ bool HasBf16() {
 #if defined(__x86_64__)
   static const bool has = __builtin_cpu_supports("avx512bf16");
   return has && ActiveTier() == Tier::kAvx512;
+#else
+  return false;
+#endif
+}
+
+bool HasBf16Moves() {
+#if defined(__x86_64__)
+  static const bool has = __builtin_cpu_supports("avx512vbmi2");
+  return has && HasBf16();
 #else
   return false;
 #endif

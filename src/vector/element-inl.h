@@ -67,14 +67,16 @@ HWY_INLINE void PutTwo(DF d, VF v0, VF v1, T* p) {
 
 // Two vectors of bf16 as the even and the odd ones of them: half the instructions of two in order, and
 // rounding takes eight instead of eleven for both.
+// kNative: as Rounding has it.
+template <bool kNative = false>
 HWY_INLINE void GetAlternating(DF d, const BF16* p, VF& even, VF& odd) {
   const hn::RebindToUnsigned<DF> du;
   const auto bits = InRegister(hn::LoadU(du, reinterpret_cast<const uint32_t*>(p)));
-  even = hn::BitCast(d, hn::ShiftLeft<16>(bits));
+  even = kNative ? LowerBf16(d, bits) : hn::BitCast(d, hn::ShiftLeft<16>(bits));
   odd = hn::BitCast(d, hn::And(bits, hn::Set(du, 0xFFFF0000u)));
 }
 // How values become bf16. All ways give the same bits; kFinite: where none is NaN; kNative: where none is
-// subnormal, nor a normal one that bf16 has as a subnormal, and the processor has the instruction.
+// subnormal, nor a normal one that bf16 has as a subnormal, and isa::HasBf16Moves().
 enum class Rounding { kAny, kFinite, kNative };
 // What PutTwo stores of the two in order.
 template <bool kPast, Rounding kRounding>

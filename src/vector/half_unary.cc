@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "isa/cpuid.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "vector/half_unary.cc"
 #include "isa/foreach_target.h"
@@ -37,6 +39,35 @@ struct Computed {
   static HWY_INLINE void Step(const T* x, T* y) {
     const DF d;
     PutTwo<kPast, false>(d, Of(Get(d, x)), Of(Get(d, x + kLanes)), y);
+  }
+};
+
+// bf16 where the processor rounds (AVX512-BF16), which takes subnormals for zero: steps with a value whose
+// result could be one round otherwise. Results are about x / 2 near zero (a sigmoid is not) and fall like e^x
+// below (GELU is 0 before it is subnormal).
+template <StageOp kOp>
+struct RoundedByCpu {
+  using Usual = Computed<BF16, kOp>;
+  using DU = hn::Repartition<uint16_t, DF>;
+  static HWY_INLINE bool MayBeSubnormal(hn::Vec<DU> bits) {
+    constexpr uint16_t kTwoToMinus124 = 3 << 7, kMinus80 = 0xC2A0;
+    const DU d;
+    const auto less_one = hn::Sub(hn::And(bits, hn::Set(d, 0x7FFF)), hn::Set(d, 1));  // so that 0 is large
+    const auto tiny = hn::Lt(less_one, hn::Set(d, kTwoToMinus124 - 1));
+    const auto low = hn::Gt(bits, hn::Set(d, kMinus80));
+    if constexpr (kOp == StageOp::kSigmoid) return !hn::AllFalse(d, low);
+    if constexpr (kOp == StageOp::kSilu) return !hn::AllFalse(d, hn::Or(tiny, low));
+    return !hn::AllFalse(d, tiny);
+  }
+  static HWY_INLINE void Few(const BF16* x, BF16* y, size_t n) { Usual::Few(x, y, n); }
+  template <bool kPast>
+  static HWY_INLINE void Step(const BF16* x, BF16* y) {
+    const DF d;
+    if (HWY_UNLIKELY(MayBeSubnormal(hn::LoadU(DU(), reinterpret_cast<const uint16_t*>(x)))))
+      return Usual::template Step<kPast>(x, y);
+    VF even, odd;
+    GetAlternating<true>(d, x, even, odd);
+    PutAlternating<kPast, Rounding::kNative>(d, Usual::Of(even), Usual::Of(odd), y);
   }
 };
 
@@ -83,19 +114,27 @@ HWY_INLINE void Run(const HalfUnary& a) {
   if (n > 0) F::Few(x, y, n);
 }
 
+template <typename T, StageOp kOp>
+HWY_NOINLINE void RunComputed(const HalfUnary& a) {
+  if constexpr (std::is_same_v<T, BF16> && kMayPackBf16) {
+    if (isa::HasBf16Moves()) return Run<T, RoundedByCpu<kOp>>(a);
+  }
+  Run<T, Computed<T, kOp>>(a);
+}
+
 template <typename T>
 HWY_INLINE void RunOf(const HalfUnary& a) {
   switch (a.op) {
     case StageOp::kRelu:
       return Run<T, ReluBits<T>>(a);
     case StageOp::kGeluErf:
-      return Run<T, Computed<T, StageOp::kGeluErf>>(a);
+      return RunComputed<T, StageOp::kGeluErf>(a);
     case StageOp::kGeluTanh:
-      return Run<T, Computed<T, StageOp::kGeluTanh>>(a);
+      return RunComputed<T, StageOp::kGeluTanh>(a);
     case StageOp::kSilu:
-      return Run<T, Computed<T, StageOp::kSilu>>(a);
+      return RunComputed<T, StageOp::kSilu>(a);
     default:
-      return Run<T, Computed<T, StageOp::kSigmoid>>(a);
+      return RunComputed<T, StageOp::kSigmoid>(a);
   }
 }
 

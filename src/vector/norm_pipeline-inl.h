@@ -14,7 +14,7 @@
 #include <type_traits>
 
 #include "isa/caches.h"
-#include "isa/tier.h"
+#include "isa/cpuid.h"
 #include "vector/element-inl.h"
 #include "vector/reduce-inl.h"
 #include "vector/row_template.h"
@@ -74,10 +74,10 @@ struct NormFactors {
 template <typename T>
 constexpr bool kAlternates = std::is_same_v<T, BF16>;
 
-template <typename T>
+template <bool kNative, typename T>
 HWY_INLINE void GetTwo(DF d, const T* p, VF& one, VF& other) {
   if constexpr (kAlternates<T>) {
-    GetAlternating(d, p, one, other);
+    GetAlternating<kNative>(d, p, one, other);
   } else {
     one = Get(d, p), other = Get(d, p + kLanes);
   }
@@ -85,7 +85,7 @@ HWY_INLINE void GetTwo(DF d, const T* p, VF& one, VF& other) {
 // A step's values of cols, such as gamma, in the order in which rows are worked on.
 template <typename T>
 HWY_INLINE const float* InOrderOfWork(const float* v, int64_t cols, float* scratch) {
-  if (!kAlternates<T> || v == nullptr) return v;
+  if (!kAlternates<T>) return v;
   for (int64_t i = 0; i < cols; i += 2 * kLanes) {
     for (int64_t l = 0; l < static_cast<int64_t>(kLanes); ++l)
       scratch[i + l] = v[i + 2 * l], scratch[i + kLanes + l] = v[i + 2 * l + 1];
@@ -199,7 +199,7 @@ struct NormStep {
   float sum[kRows] = {}, rest[kRows] = {}, squares[kRows] = {};  // results, divided by n
 
   // In the order of reduce-inl.h for rows of one chunk that are whole groups of four vectors.
-  template <bool kGamma, bool kBeta, bool kPast, Rounding kRounding>
+  template <bool kPast, Rounding kRounding>
   HWY_NOINLINE void Run() {
     const DF d;
     using R = SumReduction;
@@ -229,14 +229,14 @@ struct NormStep {
       for (size_t rk = 0; rk < 2 * kRows; ++rk) {
         const size_t r = rk / 2, k = rk % 2 * 2;
         VF two[2];
-        GetTwo(d, of_sum[r] + i + k * kLanes, two[0], two[1]);
+        GetTwo<kRounding == Rounding::kNative>(d, of_sum[r] + i + k * kLanes, two[0], two[1]);
         sums[r][k] = R::Step(d, sums[r][k], two[0]), sums[r][k + 1] = R::Step(d, sums[r][k + 1], two[1]);
       }
 #pragma GCC unroll 4
       for (size_t rk = 0; rk < 2 * kRows; ++rk) {
         const size_t r = rk / 2, k = rk % 2 * 2;
         VF two[2];
-        GetTwo(d, of_centre[r] + i + k * kLanes, two[0], two[1]);
+        GetTwo<kRounding == Rounding::kNative>(d, of_centre[r] + i + k * kLanes, two[0], two[1]);
 #pragma GCC unroll 2
         for (size_t j = 0; j < 2; ++j) {
           const VF v = hn::Sub(two[j], m[r]);
@@ -251,8 +251,8 @@ struct NormStep {
         VF g[2], b[2];
 #pragma GCC unroll 2
         for (size_t j = 0; j < 2; ++j) {
-          g[j] = kGamma ? hn::LoadU(d, scales + at + j * kLanes) : hn::Zero(d);
-          b[j] = kBeta ? hn::LoadU(d, shifts + at + j * kLanes) : hn::Zero(d);
+          g[j] = hn::LoadU(d, scales + at + j * kLanes);
+          b[j] = hn::LoadU(d, shifts + at + j * kLanes);
         }
 #pragma GCC unroll 2
         for (size_t r = 0; r < kRows; ++r) {
@@ -260,13 +260,12 @@ struct NormStep {
           if constexpr (kKeeps<T>) {
             two[0] = hn::LoadU(d, from[r] + at), two[1] = hn::LoadU(d, from[r] + at + kLanes);
           } else {
-            GetTwo(d, of_last[r] + at, two[0], two[1]);
+            GetTwo<kRounding == Rounding::kNative>(d, of_last[r] + at, two[0], two[1]);
           }
 #pragma GCC unroll 2
           for (size_t j = 0; j < 2; ++j) {
             two[j] = hn::Mul(hn::Sub(two[j], s[r]), scale[r]);
-            if constexpr (kGamma) two[j] = hn::Mul(two[j], g[j]);
-            if constexpr (kBeta) two[j] = hn::Add(two[j], b[j]);
+            two[j] = hn::Add(hn::Mul(two[j], g[j]), b[j]);
           }
           PutInOrderOfWork<kPast, kRounding>(d, two[0], two[1], to[r] + at);
         }
@@ -301,7 +300,7 @@ struct RmsStep {
   T* y = nullptr;
   double squares = 0;  // result
 
-  template <bool kGamma, bool, bool kPast, Rounding kRounding>
+  template <bool kPast, Rounding kRounding>
   HWY_NOINLINE void Run() {
     const DF d;
     using R = SumReduction;
@@ -319,7 +318,7 @@ struct RmsStep {
 #pragma GCC unroll 2
       for (size_t k = 0; k < 4; k += 2) {
         VF two[2];
-        GetTwo(d, of_sum + i + k * kLanes, two[0], two[1]);
+        GetTwo<kRounding == Rounding::kNative>(d, of_sum + i + k * kLanes, two[0], two[1]);
 #pragma GCC unroll 2
         for (size_t j = 0; j < 2; ++j) products[k + j] = R::Step(d, products[k + j], hn::Mul(two[j], two[j]));
       }
@@ -327,11 +326,10 @@ struct RmsStep {
       for (size_t k = 0; k < 4; k += 2) {
         const size_t at = i + k * kLanes;
         VF two[2];
-        GetTwo(d, from + at, two[0], two[1]);
+        GetTwo<kRounding == Rounding::kNative>(d, from + at, two[0], two[1]);
 #pragma GCC unroll 2
         for (size_t j = 0; j < 2; ++j) {
-          two[j] = hn::Mul(two[j], scale);
-          if constexpr (kGamma) two[j] = hn::Mul(two[j], hn::LoadU(d, scales + at + j * kLanes));
+          two[j] = hn::Mul(hn::Mul(two[j], scale), hn::LoadU(d, scales + at + j * kLanes));
         }
         PutInOrderOfWork<kPast, kRounding>(d, two[0], two[1], to + at);
       }
@@ -347,29 +345,29 @@ constexpr bool kFastForms = false;
 constexpr bool kFastForms = true;
 #endif
 
-template <bool kGamma, bool kBeta, bool kPast, class Step>
+template <bool kPast, class Step>
 HWY_INLINE void RunStepRounding(Step& step, Rounding rounding) {
   constexpr bool kMay = kFastForms && std::is_same_v<typename Step::Value, BF16>;
   constexpr bool kMayNative = kMay && kMayPackBf16 && Step::kCentred;
   if (kMayNative && rounding == Rounding::kNative) {
-    step.template Run<kGamma, kBeta, kPast, kMayNative ? Rounding::kNative : Rounding::kAny>();
+    step.template Run<kPast, kMayNative ? Rounding::kNative : Rounding::kAny>();
   } else if (kMay && rounding == Rounding::kFinite) {
-    step.template Run<kGamma, kBeta, kPast, kMay ? Rounding::kFinite : Rounding::kAny>();
+    step.template Run<kPast, kMay ? Rounding::kFinite : Rounding::kAny>();
   } else {
-    step.template Run<kGamma, kBeta, kPast, Rounding::kAny>();
+    step.template Run<kPast, Rounding::kAny>();
   }
 }
-template <bool kGamma, bool kBeta, class Step>
+template <class Step>
 HWY_INLINE void RunStep(Step& step, bool past, Rounding rounding) {
-  if (kFastForms && past) return RunStepRounding<kGamma, kBeta, kFastForms>(step, rounding);
-  RunStepRounding<kGamma, kBeta, false>(step, rounding);
+  if (kFastForms && past) return RunStepRounding<kFastForms>(step, rounding);
+  RunStepRounding<false>(step, rounding);
 }
 
 // The least that is not zero of whole vectors.
 HWY_INLINE float LeastMagnitude(const float* v, int64_t n) {
   const DF d;
   VF least = hn::Set(d, HUGE_VALF);
-  for (int64_t i = 0; v != nullptr && i < n; i += static_cast<int64_t>(kLanes)) {
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes)) {
     const VF x = hn::Abs(hn::LoadU(d, v + i));
     least = hn::Min(hn::IfThenElse(hn::Eq(x, hn::Zero(d)), least, x), least);
   }
@@ -385,8 +383,8 @@ struct NativeRows {
 
   HWY_INLINE NativeRows(const RowArgs& a, bool may) {
     constexpr float kLeast = 0x1p-100f;
-    if (!may || !isa::HasBf16()) return;
-    if (a.gamma != nullptr) least_gamma = LeastMagnitude(a.gamma, a.cols);
+    if (!may || !isa::HasBf16Moves()) return;
+    least_gamma = LeastMagnitude(a.gamma, a.cols);
     any = LeastMagnitude(a.beta, a.cols) >= kLeast;
   }
   HWY_INLINE bool Allow(const NormFactors& f) const {
@@ -417,15 +415,14 @@ struct Ahead {
   HWY_INLINE static Ahead Of(const RowArgs& a, int64_t steps) {
     using T = typename Step::Value;
     constexpr int64_t kRowBytes = static_cast<int64_t>(Step::kRows * sizeof(T)), kFloat = sizeof(float);
-    const int64_t vectors =
-        (Step::kCentred && kKeeps<T> ? 2 : 0) + (a.gamma != nullptr) + (a.beta != nullptr);
+    constexpr int64_t vectors = Step::kCentred ? (kKeeps<T> ? 4 : 2) : 1;
     const bool to_l1 = 2 * a.cols * (steps * kRowBytes + vectors * kFloat) <= isa::HostCaches().l1d;
     return {to_l1 ? 2 : 3, to_l1};
   }
 };
 
 // False, and nothing is done: these rows want the loops one by one.
-template <typename T, bool kGamma, bool kBeta>
+template <typename T>
 HWY_INLINE bool RunNormPipeline(const RowArgs& a) {
   if (!SuitsPipeline<T>(a) || a.kind.norm.narrow == kCorrects<T>) return false;
   const T* const x = static_cast<const T*>(a.x);
@@ -470,7 +467,7 @@ HWY_INLINE bool RunNormPipeline(const RowArgs& a) {
       rounding = std::min(rounding, allowed);
     }
     if (!native.any) rounding = std::min(rounding, Rounding::kFinite);
-    RunStep<kGamma, kBeta>(step, a.stream, rounding);
+    RunStep(step, a.stream, rounding);
     for (int64_t k = 0; k < kRows; ++k) {
       const int64_t summed = t * kRows + k, centred = summed - kRows;
       factors(summed).mean = step.sum[k];
@@ -481,7 +478,7 @@ HWY_INLINE bool RunNormPipeline(const RowArgs& a) {
   }
   return true;
 }
-template <typename T, bool kGamma>
+template <typename T>
 HWY_INLINE bool RunRmsPipeline(const RowArgs& a) {
   if (!SuitsPipeline<T>(a)) return false;
   const T* const x = static_cast<const T*>(a.x);
@@ -504,7 +501,7 @@ HWY_INLINE bool RunRmsPipeline(const RowArgs& a) {
     step.rstd = f.rstd;
     step.y = written >= 0 ? y + written * a.y_stride : reinterpret_cast<T*>(a.scratch + 3 * stride);
     const bool finite = written >= 0 && f.Finite(a);
-    RunStep<kGamma, false>(step, a.stream, finite ? Rounding::kFinite : Rounding::kAny);
+    RunStep(step, a.stream, finite ? Rounding::kFinite : Rounding::kAny);
     if (t >= a.rows) continue;
     of_row[t & (kFactors - 1)].Plain(a, step.squares);
     of_row[t & (kFactors - 1)].Keep(a, t);

@@ -91,10 +91,12 @@ struct RowCursor {
                hn::LoadU(d, p[2] + vec * inc[2]), hn::LoadU(d, p[3] + vec * inc[3]));
     }
   }
-  // n < kLanes elements.
+  // n <= kLanes elements.
   template <class F>
-  HWY_INLINE VF EvalTail(DF d, size_t n, const F& f) const {
-    auto get = [&](int k) HWY_ATTR { return inc[k] == 0 ? hn::Load(d, p[k]) : LoadTail(d, p[k], n); };
+  HWY_INLINE VF EvalFew(DF d, size_t n, const F& f) const {
+    auto get = [&](int k) HWY_ATTR {
+      return inc[k] == 0 || n == kLanes ? hn::LoadU(d, p[k]) : LoadTail(d, p[k], n);
+    };
     if constexpr (kArity == 0) return f(d);
     if constexpr (kArity == 1) return f(d, get(0));
     if constexpr (kArity == 2) return f(d, get(0), get(1));
@@ -128,39 +130,44 @@ HWY_INLINE void RunPass(const vector::PassArgs& a, const F& f) {
     RowCursor<kArity> cursor;
     cursor.SetRow(d, a, row, splats);
     float* dst = static_cast<float*>(a.dst) + row * a.dst_row_stride;
-    size_t n = static_cast<size_t>(a.cols);
+    size_t n = static_cast<size_t>(a.cols), few = 0;
     if (stream) {  // streaming stores want whole aligned vectors: a short head first
       const size_t head =
           (HWY_MAX_BYTES - reinterpret_cast<uintptr_t>(dst) % HWY_MAX_BYTES) % HWY_MAX_BYTES / 4;
-      if (head != 0 && head < n) {
-        StoreTail(d, cursor.EvalTail(d, head, f), dst, head);
-        cursor.AdvanceElements(head), dst += head, n -= head;
-      }
+      if (head < n) few = head;
     }
-    for (; n >= kUnroll * kLanes; n -= kUnroll * kLanes) {
-      prefetch = PrefetchGroup(prefetch, prefetch_step);
-      if (fetch_dst) {                  // stores that wait for their lines hold up all others
-        constexpr size_t kAhead = 256;  // 1 KiB
-        for (size_t at = 0; at < kUnroll * kLanes; at += 64 / sizeof(float)) hwy::Prefetch(dst + kAhead + at);
+    for (;;) {
+      // Less than a group: the head, then what is left. One place for both: f is long, and compiled for each.
+      for (n -= few; few != 0;) {
+        const size_t some = HWY_MIN(few, kLanes);
+        const VF v = cursor.EvalFew(d, some, f);
+        some == kLanes ? hn::StoreU(v, d, dst) : StoreTail(d, v, dst, some);
+        cursor.AdvanceElements(some);
+        dst += some, few -= some;
       }
-#pragma GCC unroll 2
-      for (size_t k = 0; k < kUnroll; k += kPair) {
-        const VF v0 = cursor.Eval(d, k, f), v1 = cursor.Eval(d, k + 1, f);
-        float* const to = dst + k * kLanes;
-        if (HWY_UNLIKELY(stream)) {
-          hn::Stream(v0, d, to), hn::Stream(v1, d, to + kLanes);
-        } else {
-          hn::StoreU(v0, d, to), hn::StoreU(v1, d, to + kLanes);
+      if (n == 0) break;
+      for (; n >= kUnroll * kLanes; n -= kUnroll * kLanes) {
+        prefetch = PrefetchGroup(prefetch, prefetch_step);
+        if (fetch_dst) {                  // stores that wait for their lines hold up all others
+          constexpr size_t kAhead = 256;  // 1 KiB
+          for (size_t at = 0; at < kUnroll * kLanes; at += 64 / sizeof(float))
+            hwy::Prefetch(dst + kAhead + at);
         }
+#pragma GCC unroll 2
+        for (size_t k = 0; k < kUnroll; k += kPair) {
+          const VF v0 = cursor.Eval(d, k, f), v1 = cursor.Eval(d, k + 1, f);
+          float* const to = dst + k * kLanes;
+          if (HWY_UNLIKELY(stream)) {
+            hn::Stream(v0, d, to), hn::Stream(v1, d, to + kLanes);
+          } else {
+            hn::StoreU(v0, d, to), hn::StoreU(v1, d, to + kLanes);
+          }
+        }
+        cursor.Advance(kUnroll);
+        dst += kUnroll * kLanes;
       }
-      cursor.Advance(kUnroll);
-      dst += kUnroll * kLanes;
+      few = n;
     }
-    for (; n >= kLanes; n -= kLanes, dst += kLanes) {
-      hn::StoreU(cursor.Eval(d, 0, f), d, dst);
-      cursor.Advance(1);
-    }
-    if (n != 0) StoreTail(d, cursor.EvalTail(d, n, f), dst, n);
   }
 }
 

@@ -87,7 +87,7 @@ struct CentreReader : Prefetcher {
   }
   HWY_INLINE VF Tail(size_t i, size_t n) {
     const DF d;
-    const VF v = cursor.EvalTail(d, n, [](DF dd, VF x, VF y) HWY_ATTR { return Centre(dd, x, y); });
+    const VF v = cursor.EvalFew(d, n, [](DF dd, VF x, VF y) HWY_ATTR { return Centre(dd, x, y); });
     float* to = dst + i;
     return Finish(d, v, [d, to, n](VF w) HWY_ATTR { StoreTail(d, w, to, n); });
   }

@@ -68,9 +68,13 @@ HWY_INLINE double ReduceChunk(DF d, size_t begin, size_t end, G& g) {
     a2 = R::Step(d, a2, g.Whole(i + 2 * kLanes));
     a3 = R::Step(d, a3, g.Whole(i + 3 * kLanes));
   }
-  if (i + kLanes <= end) a0 = R::Step(d, a0, g.Whole(i)), i += kLanes;
-  if (i + kLanes <= end) a1 = R::Step(d, a1, g.Whole(i)), i += kLanes;
-  if (i + kLanes <= end) a2 = R::Step(d, a2, g.Whole(i)), i += kLanes;
+  // The accumulators take turns, so that g, which may be long, is compiled once for what is left.
+#pragma GCC unroll 1
+  for (size_t k = 0; k < 3; ++k) {
+    VF turn = a0;
+    if (i + kLanes <= end) turn = R::Step(d, turn, g.Whole(i)), i += kLanes;
+    a0 = a1, a1 = a2, a2 = turn;
+  }
   if (i < end) {
     const VF tail = g.Tail(i, end - i);
     a3 = R::Step(d, a3, hn::IfThenElse(hn::FirstN(d, end - i), tail, hn::Set(d, R::kInit)));

@@ -94,7 +94,8 @@ HWY_INLINE Keeper<T, Map> MakeKeeper(const T* x, float* y, NextRow& next, const 
   return {x, y, next, map};
 }
 
-// y[i] = f(x[i], gamma[i], beta[i]) over a row; the last loop, and the only one that writes.
+// y[i] = f(x[i], gamma[i], beta[i]) over a row, the vectors where they are asked for; the last loop, and the
+// only one that writes.
 template <bool kGamma, bool kBeta, bool kFinite, typename In, typename Out, class F>
 HWY_INLINE void WriteRow(const RowArgs& a, const In* x, Out* y, NextRow& next, const F& f) {
   const DF d;
@@ -136,7 +137,7 @@ HWY_INLINE void WriteRow(const RowArgs& a, const In* x, Out* y, NextRow& next, c
 // The loops over a row: x for the mean, then for the squares, then for the result. Between them the row is
 // kept as f32 in `kept`, with the mean taken out after the second, where kKeep says so: that is for rows that
 // stay in L1 with it. Others are read again as they are.
-template <bool kCentred, bool kGamma, bool kBeta, bool kKeep, typename T>
+template <bool kCentred, bool kKeep, typename T>
 struct NormRow {
   static constexpr bool kWidens = kKeep && !std::is_same_v<T, float>;
   using Middle = std::conditional_t<kWidens, float, T>;
@@ -190,16 +191,15 @@ struct NormRow {
     const auto normal = [m, s, scale](DF, VF v, VF g, VF b) HWY_ATTR {
       if constexpr (kCentred && !kKeep) v = hn::Sub(v, m);
       VF r = hn::Mul(kCentred ? hn::Sub(v, s) : v, scale);
-      if constexpr (kGamma) r = hn::Mul(r, g);
-      if constexpr (kBeta) r = hn::Add(r, b);
-      return r;
+      r = hn::Mul(r, g);
+      return kCentred ? hn::Add(r, b) : r;
     };
     const Last* const last = Source<Last, kKeep>();
     constexpr bool kCares = std::is_same_v<T, BF16>;
     if (kCares && f.Finite(a)) {
-      WriteRow<kGamma, kBeta, kCares>(a, last, y, next, normal);
+      WriteRow<true, kCentred, kCares>(a, last, y, next, normal);
     } else {
-      WriteRow<kGamma, kBeta, false>(a, last, y, next, normal);
+      WriteRow<true, kCentred, false>(a, last, y, next, normal);
     }
   }
 
@@ -244,25 +244,22 @@ HWY_INLINE void NormSomeRows(const RowArgs& a, int64_t first) {
   if (kRows == 2) other.f.Keep(a, first + 1);
 }
 
-template <typename T, bool kCentred, bool kGamma, bool kBeta>
+template <typename T, bool kCentred>
 void NormRows(const RowArgs& a) {
-  using Kept = NormRow<kCentred, kGamma, kBeta, kCentred, T>;
-  using Read = NormRow<kCentred, kGamma, kBeta, false, T>;
+  using Kept = NormRow<kCentred, kCentred, T>;
+  using Read = NormRow<kCentred, false, T>;
   int64_t r = 0;
   // Its twelve sums and three factors stay in registers only where there are 32.
   if constexpr (kCentred && kLanes == 16) {
-    if (RunNormPipeline<T, kGamma, kBeta>(a)) return;
+    if (RunNormPipeline<T>(a)) return;
   }
   if constexpr (!kCentred && kLanes >= 8) {
-    if (RunRmsPipeline<T, kGamma>(a)) return;
+    if (RunRmsPipeline<T>(a)) return;
   }
-  if (kCentred && a.cols <= kKeptCols) {
+  if constexpr (kCentred) {
     // Two rows at a time: the sums of one are brought together while the other is read.
-    if (2 * a.cols <= kKeptCols) {
-      for (; r + 2 <= a.rows; r += 2) NormSomeRows<Kept, 2, T>(a, r);
-    }
-    for (; r < a.rows; ++r) NormSomeRows<Kept, 1, T>(a, r);
-    return;
+    for (; 2 * a.cols <= kKeptCols && r + 2 <= a.rows; r += 2) NormSomeRows<Kept, 2, T>(a, r);
+    for (; a.cols <= kKeptCols && r < a.rows; ++r) NormSomeRows<Kept, 1, T>(a, r);
   }
   for (; r < a.rows; ++r) NormSomeRows<Read, 1, T>(a, r);
 }
@@ -317,33 +314,53 @@ HWY_INLINE void ScaleRow(const RowArgs& a, int64_t r, float reciprocal, NextRow&
   }
 }
 
+// What log softmax takes off each value of row r, which is written where there is a y.
+template <typename T>
+HWY_INLINE void FinishLogRow(const RowArgs& a, int64_t r, float most, float log_sum, NextRow& next) {
+  const DF d;
+  if (a.mean != nullptr) a.mean[r * a.mean_stride] = most;
+  if (a.rstd != nullptr) a.rstd[r * a.rstd_stride] = log_sum;
+  if (a.y == nullptr) return;
+  const VF m = hn::Set(d, most), l = hn::Set(d, log_sum);
+  WriteRow<false, false, false>(a, static_cast<const T*>(a.x) + r * a.x_stride,
+                                static_cast<T*>(a.y) + r * a.y_stride, next,
+                                [m, l](DF, VF v, VF, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), l); });
+}
+
 // The rows from r on, whose bounds are given, up to the first that is not all normal, which is returned with
 // its bounds.
-template <typename T>
+template <typename T, bool kLog>
 HWY_INLINE int64_t RunSoftmaxPipeline(const RowArgs& a, int64_t r, float& most, float& least) {
   const T* const x = static_cast<const T*>(a.x);
-  SoftmaxStep<T> step;
+  SoftmaxStep<T, kLog> step;
   step.n = static_cast<size_t>(a.cols);
   step.next_most = most, step.next_least = least;
   for (const int64_t first = r; r < a.rows && AllNormal(step.next_most, step.next_least); ++r) {
+    step.last_x = step.x, step.last_most = step.most;
     step.x = x + r * a.x_stride;
     step.next = r + 1 < a.rows ? step.x + a.x_stride : step.x;
     step.most = step.next_most;
     step.last = step.exps;
-    step.exps = ExpsOf<T>(a, r);
+    if constexpr (!kLog) step.exps = ExpsOf<T>(a, r);
     step.y = static_cast<T*>(a.y) + (r - 1) * a.y_stride;
-    if (r == first) {
+    if (r == first || a.y == nullptr) {
       step.template Run<false, false>();
     } else if (kFastForms && a.stream) {
       step.template Run<true, kFastForms>();
     } else {
       step.template Run<true, false>();
     }
-    step.scale = ReciprocalOf(step.sum);
+    step.scale = kLog ? LogOf(step.sum) : ReciprocalOf(step.sum);
+    if (kLog && a.mean != nullptr) a.mean[r * a.mean_stride] = step.most;
+    if (kLog && a.rstd != nullptr) a.rstd[r * a.rstd_stride] = step.scale;
   }
   most = step.next_most, least = step.next_least;
   NextRow next = NextOf(a, a.rows, x);
-  ScaleRow<T>(a, r - 1, step.scale, next);
+  if constexpr (kLog) {
+    FinishLogRow<T>(a, r - 1, step.most, step.scale, next);
+  } else {
+    ScaleRow<T>(a, r - 1, step.scale, next);
+  }
   return r;
 }
 
@@ -354,7 +371,7 @@ void SoftmaxRows(const RowArgs& a) {
   // As in RunNormPipeline. Halves are worth a pipeline of their own (x86_softmax_bf16.cc) or too rare for
   // one.
   const intptr_t places = reinterpret_cast<intptr_t>(a.y) | a.y_stride * static_cast<int64_t>(sizeof(T));
-  constexpr bool kPipeline = kLanes == 16 && !kLog && std::is_same_v<T, float>;
+  constexpr bool kPipeline = kLanes == 16 && std::is_same_v<T, float>;
   const bool pipeline = kPipeline && (!a.stream || places % 64 == 0);
   for (int64_t r = 0; r < a.rows; ++r) {
     NextRow next = NextOf(a, r, static_cast<const T*>(a.x) + r * a.x_stride);
@@ -362,7 +379,7 @@ void SoftmaxRows(const RowArgs& a) {
     float most = FindBounds(static_cast<const T*>(a.x) + r * a.x_stride, n, next, least);
     if constexpr (kPipeline) {
       if (pipeline && r + 1 < a.rows && AllNormal(most, least)) {
-        r = RunSoftmaxPipeline<T>(a, r, most, least);
+        r = RunSoftmaxPipeline<T, kLog>(a, r, most, least);
         if (r == a.rows) return;
       }
     }
@@ -370,10 +387,7 @@ void SoftmaxRows(const RowArgs& a) {
     const VF m = hn::Set(d, most);
     if constexpr (kLog) {
       auto exps = MakeReader(x, next, [m](DF dd, VF v) HWY_ATTR { return ExpUsual(dd, hn::Sub(v, m)); });
-      const VF log_sum = Log(d, hn::Set(d, static_cast<float>(ReduceRow<SumReduction>(d, n, exps))));
-      WriteRow<false, false, false>(a, x, static_cast<T*>(a.y) + r * a.y_stride, next,
-                                    [m, log_sum](DF, VF v, VF, VF)
-                                        HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
+      FinishLogRow<T>(a, r, most, LogOf(ReduceRow<SumReduction>(d, n, exps)), next);
     } else {
       const double sum = KeepExps(x, n, m, AllNormal(most, least), ExpsOf<T>(a, r), next);
       ScaleRow<T>(a, r, ReciprocalOf(sum), next);
@@ -383,13 +397,11 @@ void SoftmaxRows(const RowArgs& a) {
 
 template <typename T>
 void RunRows(const RowArgs& a) {
-  const bool g = a.gamma != nullptr, b = a.beta != nullptr;
   switch (a.kind.family) {
     case RowFamily::kLayerNorm:
-      return g ? (b ? NormRows<T, true, true, true>(a) : NormRows<T, true, true, false>(a))
-               : (b ? NormRows<T, true, false, true>(a) : NormRows<T, true, false, false>(a));
+      return NormRows<T, true>(a);
     case RowFamily::kRmsNorm:
-      return g ? NormRows<T, false, true, false>(a) : NormRows<T, false, false, false>(a);
+      return NormRows<T, false>(a);
     case RowFamily::kSoftmax:
       return SoftmaxRows<T, false>(a);
     case RowFamily::kLogSoftmax:

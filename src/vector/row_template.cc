@@ -64,6 +64,17 @@ void ScatterRows(const float* from, const BlockArg& a, int64_t r, int64_t n, int
   }
 }
 
+void SkipStatistics(RowArgs& a, int64_t rows) {
+  if (a.mean != nullptr) a.mean += rows * a.mean_stride;
+  if (a.rstd != nullptr) a.rstd += rows * a.rstd_stride;
+}
+void SkipRows(RowArgs& a, int64_t rows) {  // of f32
+  a.x = static_cast<const float*>(a.x) + rows * a.x_stride;
+  a.y = static_cast<float*>(a.y) + rows * a.y_stride;
+  a.rows -= rows;
+  SkipStatistics(a, rows);
+}
+
 }  // namespace
 
 int64_t LongestShortRow() {
@@ -105,14 +116,18 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
     NoteScratchFailure();
     return true;
   }
-  auto vector_of = [&](const BlockArg* v, float* to) -> const float* {
-    if (v == nullptr || v->dtype == DType::kF32)
-      return v == nullptr ? nullptr : static_cast<const float*>(v->data);
-    LoadConvert(v->dtype, v->data, 1, ComputeType::kF32, to, cols);
+  // Factors of 1 and summands of -0 change nothing.
+  auto vector_of = [&](const BlockArg* v, float neutral, float* to) -> const float* {
+    if (v != nullptr && v->dtype == DType::kF32) return static_cast<const float*>(v->data);
+    if (v == nullptr)
+      std::fill_n(to, cols, neutral);
+    else
+      LoadConvert(v->dtype, v->data, 1, ComputeType::kF32, to, cols);
     return to;
   };
-  a.gamma = vector_of(gamma, scratch);
-  a.beta = vector_of(beta, scratch + cols);
+  if (t.family == RowFamily::kLayerNorm || t.family == RowFamily::kRmsNorm)
+    a.gamma = vector_of(gamma, 1.0f, scratch);
+  if (t.family == RowFamily::kLayerNorm) a.beta = vector_of(beta, -0.0f, scratch + cols);
   if (x.dtype == DType::kBF16) a.finite_weights = AllFinite(a.gamma, cols) && AllFinite(a.beta, cols);
   a.scratch = scratch + 2 * cols;
   if (DenseOfOneType(x, y)) {
@@ -121,7 +136,8 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
     a.y = y.data, a.y_stride = y.row_stride;
     a.prefetch_next = rows > 1;
     a.stream = options.stream;
-    if (a.type != DType::kF32 || !RunShortRowTemplate(a)) RunRowTemplate(a);
+    if (a.type == DType::kF32) SkipRows(a, RunShortRowTemplate(a));
+    if (a.rows > 0) RunRowTemplate(a);
     return true;
   }
   float *x_rows = a.scratch + RowScratchValues(cols), *y_rows = x_rows + group * cols;
@@ -141,10 +157,22 @@ bool ExecuteRowTemplate(const CompiledProgram& p, int64_t rows, int64_t cols, co
     }
     RunRowTemplate(a);
     if (!IsDenseF32(y)) ScatterRows(y_rows, y, r, a.rows, cols, options.stream);
-    if (a.mean != nullptr) a.mean += a.rows * a.mean_stride;
-    if (a.rstd != nullptr) a.rstd += a.rows * a.rstd_stride;
+    SkipStatistics(a, a.rows);
   }
   return true;
+}
+
+void RunLogSums(DType type, const void* x, int64_t stride, int64_t rows, int64_t cols, float* most,
+                float* log_sum) {
+  RowArgs a;
+  a.kind.family = RowFamily::kLogSoftmax;
+  a.type = type;
+  a.rows = rows, a.cols = cols;
+  a.x = x, a.x_stride = stride;
+  a.mean = most, a.mean_stride = 1;
+  a.rstd = log_sum, a.rstd_stride = 1;
+  a.prefetch_next = rows > 1;
+  RunRowTemplate(a);
 }
 
 }  // namespace opsnn::vector

@@ -23,12 +23,12 @@ struct RowArgs {
   int64_t x_stride = 0;  // between rows, elements
   void* y = nullptr;
   int64_t y_stride = 0;
-  const float* gamma = nullptr;  // cols values each, or null
-  const float* beta = nullptr;
-  bool finite_weights = false;  // gamma and beta hold neither NaN nor infinities
-  float* scratch = nullptr;     // RowScratchValues(cols)
-  float* mean = nullptr;        // one per row each, or null
-  float* rstd = nullptr;
+  const float* gamma = nullptr;  // of norms, cols values
+  const float* beta = nullptr;   // of LayerNorm, cols values
+  bool finite_weights = false;   // gamma and beta hold neither NaN nor infinities
+  float* scratch = nullptr;      // RowScratchValues(cols)
+  float* mean = nullptr;         // one per row each, or null; of a log softmax the two that it takes off, and
+  float* rstd = nullptr;         // y may be null then
   int64_t mean_stride = 0, rstd_stride = 0;
   bool prefetch_next = false;   // the next row follows in memory
   const char* ahead = nullptr;  // what to fetch during each row instead, or null
@@ -42,7 +42,12 @@ void RunBf16RowTemplate(const RowArgs& a);  // long to compile
 // which is returned.
 int64_t RunBf16SoftmaxRows(const RowArgs& a, int64_t first);
 int64_t LongestShortRow();  // values of f32 up to which rows stay in registers, on the active tier
-bool RunShortRowTemplate(const RowArgs& a);  // its part for rows of few vectors of f32; false: too long
+// Its part for many rows of few vectors of f32: how many it has done, 0 where they are longer or too few.
+int64_t RunShortRowTemplate(const RowArgs& a);
+
+// The logarithms of a softmax over rows of f32, f16 or bf16 are (x - most) - log_sum: these two for each row.
+void RunLogSums(DType type, const void* x, int64_t stride, int64_t rows, int64_t cols, float* most,
+                float* log_sum);
 
 }  // namespace opsnn::vector
 

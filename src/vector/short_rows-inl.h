@@ -3,12 +3,17 @@
 // instructions of one row after the other; mean, deviation and reciprocal are computed for all rows at once.
 // The sums are those of reduce-inl.h, bit by bit: whole vector k goes to accumulator k, what is left to the
 // last, lanes are brought together by halves.
+//
+// These blocks of rows follow each other as a pipeline: a step reads block t, reduces block t - 1 again and
+// writes block t - 2, some rows of each in turn, so that memory is read and written all the time.
 #if defined(OPSNN_VECTOR_SHORT_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef OPSNN_VECTOR_SHORT_ROWS_INL_H_
 #undef OPSNN_VECTOR_SHORT_ROWS_INL_H_
 #else
 #define OPSNN_VECTOR_SHORT_ROWS_INL_H_
 #endif
+
+#include <utility>
 
 #include "vector/reduce-inl.h"
 #include "vector/row_template.h"
@@ -32,11 +37,12 @@ struct MaxLanes {
 class RowParts {
  public:
   static constexpr size_t kGroups = kLanes / 4;
-  // The k-th row of a group: AcrossRows then has row r in lane r.
-  static HWY_INLINE size_t RowOf(size_t group, size_t k) {
-    static constexpr uint8_t kRows[3][16] = {
-        {0, 1, 2, 3}, {0, 2, 1, 3, 4, 6, 5, 7}, {0, 4, 2, 6, 1, 5, 3, 7, 8, 12, 10, 14, 9, 13, 11, 15}};
-    return kRows[kLanes / 8][4 * group + k];
+  // The rows of a group, behind its first: AcrossRows then has row r in lane r.
+  static HWY_INLINE size_t FirstOf(size_t group) {
+    return kLanes == 16 ? group / 2 * 8 + group % 2 : 4 * group;
+  }
+  static constexpr int64_t Behind(size_t k) {
+    return static_cast<int64_t>(kLanes == 16 ? k % 2 * 4 + k / 2 * 2 : kLanes == 8 ? k % 2 * 2 + k / 2 : k);
   }
   template <class Op>
   HWY_INLINE void Set(size_t group, const VF (&v)[4]) {
@@ -89,56 +95,69 @@ class RowParts {
   HWY_ALIGN float parts_[kGroups * kLanes];
 };
 
-// kVectors of a row, the last with `rest` values where kPart says so.
+// Lane r of what is computed for all rows of a block.
+struct PerRow {
+  HWY_ALIGN float value[kLanes];
+  HWY_INLINE void Set(VF v) { hn::Store(v, DF(), value); }
+  HWY_INLINE VF Of(size_t r) const { return hn::Set(DF(), value[r]); }
+};
+
+// Rows of kVectors, the last with `rest` values where kPart says so.
 template <size_t kVectors, bool kPart>
-struct ShortBlock {
+struct ShortRows {
   static constexpr size_t kLast = kVectors - 1;
+  static constexpr bool kHasPart = kPart;
   using Row = VF[kVectors];
 
-  const RowArgs& a;
-  const float* x = nullptr;  // the first of its rows
-  float* y = nullptr;
-  size_t rest;
-  RowParts parts, others;
+  const int64_t x_stride, y_stride;
+  const size_t rest;
+  const float cols;
+  const bool fetches_y;  // stores that wait for their lines hold up all others
+  RowParts parts;
 
-  ShortBlock(const RowArgs& args, size_t last) : a(args), rest(last) {}
-  HWY_INLINE void Load(size_t r, Row& v) const {
+  ShortRows(const RowArgs& a, size_t last)
+      : x_stride(a.x_stride),
+        y_stride(a.y_stride),
+        rest(last),
+        cols(static_cast<float>(a.cols)),
+        fetches_y(!a.stream) {}
+  HWY_INLINE void Load(const float* from, Row& v) const {
     const DF d;
-    const float* const from = x + static_cast<int64_t>(r) * a.x_stride;
 #pragma GCC unroll 4
     for (size_t k = 0; k < kVectors; ++k)
       v[k] = kPart && k == kLast ? LoadTail(d, from + k * kLanes, rest) : hn::LoadU(d, from + k * kLanes);
   }
-  // Lines that follow, and those that are written later. (Sharing them out among the passes, further ahead or
-  // into L2 only, took up to a seventh longer.)
-  HWY_INLINE void Fetch(size_t r) const {
-    constexpr size_t kAhead = 1024;  // 4 KiB
-    const auto row = static_cast<int64_t>(r);
-    for (size_t k = 0; k < kVectors; ++k) {
-      hwy::Prefetch(x + row * a.x_stride + k * kLanes + kAhead);
-      if (!a.stream) hwy::Prefetch(y + row * a.y_stride + k * kLanes);
-    }
-  }
-  // f(r), for all rows, gives what row r has left of a reduction.
-  template <class Op, class F>
-  HWY_INLINE void Reduce(RowParts& to, const F& f) const {
-    for (size_t group = 0; group < RowParts::kGroups; ++group) {
-      VF left[4];
+  // Less m; 0 behind the row.
+  HWY_INLINE void LoadLess(const float* from, VF m, Row& v) const {
+    Load(from, v);
 #pragma GCC unroll 4
-      for (size_t k = 0; k < 4; ++k) left[k] = f(RowParts::RowOf(group, k));
-      to.template Set<Op>(group, left);
-    }
+    for (size_t k = 0; k < kVectors; ++k) v[k] = hn::Sub(v[k], m);
+    if constexpr (kPart) v[kLast] = Inside(v[kLast]);
   }
-  template <bool kPast>
-  HWY_INLINE void Store(size_t r, const Row& v) const {
+  HWY_INLINE void Store(float* to, const Row& v, bool past) const {
     const DF d;
-    float* const to = y + static_cast<int64_t>(r) * a.y_stride;
+    if (!kPart && past) {
 #pragma GCC unroll 4
-    for (size_t k = 0; k < kVectors; ++k) {
-      if (kPart && k == kLast)
-        StoreTail(d, v[k], to + k * kLanes, rest);
-      else
-        kPast ? hn::Stream(v[k], d, to + k * kLanes) : hn::StoreU(v[k], d, to + k * kLanes);
+      for (size_t k = 0; k < kVectors; ++k) hn::Stream(v[k], d, to + k * kLanes);
+      return;
+    }
+#pragma GCC unroll 4
+    for (size_t k = 0; k < kVectors; ++k)
+      kPart&& k == kLast ? StoreTail(d, v[k], to + k * kLanes, rest) : hn::StoreU(v[k], d, to + k * kLanes);
+  }
+  // Lines that follow the row, into L2: blocks in flight take half of the smallest L1 in use.
+  HWY_INLINE void FetchX(const float* row) const {
+    constexpr size_t kAhead = 2048;  // 8 KiB
+#pragma GCC unroll 4
+    for (size_t k = 0; k < kVectors; ++k) __builtin_prefetch(row + k * kLanes + kAhead, 0, 2);
+  }
+  // Those of a group of rows.
+  HWY_INLINE void FetchY(const float* y) const {
+    if (!fetches_y) return;
+#pragma GCC unroll 4
+    for (size_t q = 0; q < 4; ++q) {
+#pragma GCC unroll 4
+      for (size_t k = 0; k < kVectors; ++k) hwy::Prefetch(y + RowParts::Behind(q) * y_stride + k * kLanes);
     }
   }
   HWY_INLINE VF Inside(VF v) const { return hn::IfThenElseZero(hn::FirstN(DF(), rest), v); }
@@ -155,195 +174,253 @@ struct ShortBlock {
   HWY_INLINE VF Sums(const RowParts& of) const {
     return hn::Add(of.template AcrossRows<AddLanes>(), hn::Zero(DF()));
   }
-  HWY_INLINE VF Means(const RowParts& of) const {
-    const DF d;
-    return hn::Div(Sums(of), hn::Set(d, static_cast<float>(a.cols)));
-  }
-};
-
-// Lane r of what is computed for all rows.
-struct PerRow {
-  HWY_ALIGN float value[kLanes];
-  HWY_INLINE void Set(VF v) { hn::Store(v, DF(), value); }
-  HWY_INLINE VF Of(size_t r) const { return hn::Set(DF(), value[r]); }
+  HWY_INLINE VF Means(const RowParts& of) const { return hn::Div(Sums(of), hn::Set(DF(), cols)); }
 };
 
 template <size_t kVectors, bool kPart, bool kCentred>
-struct NormBlock : ShortBlock<kVectors, kPart> {
-  using Base = ShortBlock<kVectors, kPart>;
-  using Base::Base;
+struct ShortNorm : ShortRows<kVectors, kPart> {
+  using Base = ShortRows<kVectors, kPart>;
   using typename Base::Row;
+  struct Block {
+    PerRow means, misses, rstds;
+  };
+  RowParts rests, squares;
   Row gamma, beta;
-  PerRow means, misses, rstds;
+  float eps;
+  bool corrects;
+  float *mean, *rstd;
+  int64_t mean_stride, rstd_stride;
 
-  // Factors of 1 and summands of -0 change nothing.
-  HWY_INLINE void Prepare() {
+  // gamma is given, and beta where kCentred.
+  HWY_INLINE ShortNorm(const RowArgs& a, size_t last)
+      : Base(a, last),
+        eps(static_cast<float>(a.kind.norm.eps)),
+        corrects(kCentred && !a.kind.norm.narrow),
+        mean(a.mean),
+        rstd(a.rstd),
+        mean_stride(a.mean_stride),
+        rstd_stride(a.rstd_stride) {
     const DF d;
-    const RowArgs& a = this->a;
     const auto vector = [&](const float* p, size_t k) HWY_ATTR {
       return kPart && k == Base::kLast ? LoadTail(d, p + k * kLanes, this->rest)
                                        : hn::LoadU(d, p + k * kLanes);
     };
     for (size_t k = 0; k < kVectors; ++k) {
-      gamma[k] = a.gamma != nullptr ? vector(a.gamma, k) : hn::Set(d, 1.0f);
-      beta[k] = a.beta != nullptr ? vector(a.beta, k) : hn::Set(d, -0.0f);
+      gamma[k] = vector(a.gamma, k);
+      if constexpr (kCentred) beta[k] = vector(a.beta, k);
     }
   }
-  HWY_INLINE void Centre(size_t r, Row& v) const {
-    this->Load(r, v);
-    if constexpr (!kCentred) return;
-    const VF m = means.Of(r);
-#pragma GCC unroll 4
-    for (size_t k = 0; k < kVectors; ++k) v[k] = hn::Sub(v[k], m);
-    if constexpr (kPart) v[Base::kLast] = this->Inside(v[Base::kLast]);
+  HWY_INLINE void Centre(const float* x, size_t r, const Block& b, Row& v) const {
+    kCentred ? this->LoadLess(x, b.means.Of(r), v) : this->Load(x, v);
   }
-  template <bool kPast>
-  HWY_INLINE void Run() {
+  HWY_INLINE void Read(const float* x, size_t group, Block&) {
+    VF sums[4];
+#pragma GCC unroll 4
+    for (size_t q = 0; q < 4; ++q) {
+      const float* const row = x + RowParts::Behind(q) * this->x_stride;
+      this->FetchX(row);
+      if constexpr (!kCentred) continue;
+      Row v;
+      this->Load(row, v);
+      sums[q] = this->Total(v);
+    }
+    if constexpr (kCentred) this->parts.template Set<AddLanes>(group, sums);
+  }
+  HWY_INLINE void HaveRead(Block& b) {
+    if constexpr (kCentred) b.means.Set(this->Means(this->parts));
+  }
+  HWY_INLINE void Reduce(const float* x, const float* y, size_t group, Block& b) {
+    const size_t first = RowParts::FirstOf(group);
+    VF sums[4], products[4];
+    this->FetchY(y);
+#pragma GCC unroll 4
+    for (size_t q = 0; q < 4; ++q) {
+      Row v;
+      Centre(x + RowParts::Behind(q) * this->x_stride, first + RowParts::Behind(q), b, v);
+      sums[q] = this->Total(v);
+#pragma GCC unroll 4
+      for (size_t k = 0; k < kVectors; ++k) v[k] = hn::Mul(v[k], v[k]);
+      products[q] = this->Total(v);
+    }
+    if constexpr (kCentred) rests.template Set<AddLanes>(group, sums);
+    squares.template Set<AddLanes>(group, products);
+  }
+  HWY_INLINE void HaveReduced(const float*, int64_t first, Block& b) {
     const DF d;
-    const RowArgs& a = this->a;
-    Row v;
-    if constexpr (kCentred) {
-      this->template Reduce<AddLanes>(this->parts, [&](size_t r) HWY_ATTR {
-        Row x;
-        this->Fetch(r);
-        this->Load(r, x);
-        return this->Total(x);
-      });
-      means.Set(this->Means(this->parts));
-    }
-    for (size_t group = 0; group < RowParts::kGroups; ++group) {
-      VF sums[4], squares[4];
-#pragma GCC unroll 4
-      for (size_t q = 0; q < 4; ++q) {
-        const size_t r = RowParts::RowOf(group, q);
-        if constexpr (!kCentred) this->Fetch(r);
-        Centre(r, v);
-        sums[q] = this->Total(v);
-#pragma GCC unroll 4
-        for (size_t k = 0; k < kVectors; ++k) v[k] = hn::Mul(v[k], v[k]);
-        squares[q] = this->Total(v);
-      }
-      if constexpr (kCentred) this->others.template Set<AddLanes>(group, sums);
-      this->parts.template Set<AddLanes>(group, squares);
-    }
-    VF variance = this->Means(this->parts), missed = hn::Zero(d);
-    if (kCentred &&
-        !a.kind.norm.narrow) {  // with what the rounding of the mean misses, as in program/moments.h
-      missed = this->Means(this->others);
+    VF variance = this->Means(squares), missed = hn::Zero(d);
+    if (corrects) {  // with what the rounding of the mean misses, as in program/moments.h
+      missed = this->Means(rests);
       const VF excess = hn::Mul(missed, missed);
       variance = hn::IfThenElse(hn::Lt(excess, variance), hn::Sub(variance, excess), variance);
     }
-    misses.Set(missed);
-    const VF shifted = hn::Add(variance, hn::Set(d, static_cast<float>(a.kind.norm.eps)));
-    rstds.Set(hn::Div(hn::Set(d, 1.0f), hn::Sqrt(shifted)));
-    for (size_t r = 0; r < kLanes; ++r) {
-      Centre(r, v);
-      const VF s = misses.Of(r), scale = rstds.Of(r);
-#pragma GCC unroll 4
-      for (size_t k = 0; k < kVectors; ++k) {
-        if constexpr (kCentred) v[k] = hn::Sub(v[k], s);
-        v[k] = hn::Add(hn::Mul(hn::Mul(v[k], scale), gamma[k]), beta[k]);
-      }
-      this->template Store<kPast>(r, v);
+    b.misses.Set(missed);
+    b.rstds.Set(hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(variance, hn::Set(d, eps)))));
+    for (int64_t r = 0; r < static_cast<int64_t>(kLanes); ++r) {
+      if (mean != nullptr) mean[(first + r) * mean_stride] = kCentred ? b.means.value[r] : 0;
+      if (rstd != nullptr) rstd[(first + r) * rstd_stride] = b.rstds.value[r];
     }
   }
-  HWY_INLINE void Keep(int64_t first) const {
-    const RowArgs& a = this->a;
-    for (int64_t r = 0; r < static_cast<int64_t>(kLanes); ++r) {
-      if (a.mean != nullptr) a.mean[(first + r) * a.mean_stride] = kCentred ? means.value[r] : 0;
-      if (a.rstd != nullptr) a.rstd[(first + r) * a.rstd_stride] = rstds.value[r];
+  HWY_INLINE void Write(const float* x, float* y, size_t r, const Block& b, bool past) const {
+    const VF s = b.misses.Of(r), scale = b.rstds.Of(r);
+    Row v;
+    Centre(x, r, b, v);
+#pragma GCC unroll 4
+    for (size_t k = 0; k < kVectors; ++k) {
+      v[k] = hn::Mul(hn::Mul(kCentred ? hn::Sub(v[k], s) : v[k], scale), gamma[k]);
+      if constexpr (kCentred) v[k] = hn::Add(v[k], beta[k]);
     }
+    this->Store(y, v, past);
   }
 };
 
-template <size_t kVectors, bool kPart, bool kLog>
-struct SoftmaxBlock : ShortBlock<kVectors, kPart> {
-  using Base = ShortBlock<kVectors, kPart>;
-  using Base::Base;
-  using typename Base::Row;
-  PerRow most, factors;
-  HWY_ALIGN float exps[kLanes * kVectors * kLanes];
+// Whole vectors, whatever the exponentials are.
+HWY_NOINLINE void ExpsInPlace(float* v, size_t n) {
+  const DF d;
+  for (size_t i = 0; i < n; i += kLanes) hn::Store(ExpUsual(d, hn::Load(d, v + i)), d, v + i);
+}
 
-  HWY_INLINE void Prepare() {}
+template <size_t kVectors, bool kPart>
+struct ShortSoftmax : ShortRows<kVectors, kPart> {
+  using Base = ShortRows<kVectors, kPart>;
+  using typename Base::Row;
+  struct Block {
+    PerRow most, factors;
+  };
+  static constexpr size_t kValues = kLanes * kVectors * kLanes, kSkew = 160;  // as vector::ScratchStride
+  RowParts sums;
+  bool log;
+  HWY_ALIGN float lows[kLanes];
+  HWY_ALIGN float exps[2 * kValues + kSkew];  // of the block that is reduced, and of the one before
+  float *kept = exps, *written = exps + kValues + kSkew;
+
+  HWY_INLINE ShortSoftmax(const RowArgs& a, size_t last)
+      : Base(a, last), log(a.kind.family == RowFamily::kLogSoftmax) {
+    hn::Store(hn::Zero(DF()), DF(), lows);
+  }
   // A NaN that is passed over makes the sum of exponentials NaN.
-  HWY_INLINE void FindMost() {
+  HWY_INLINE void Read(const float* x, size_t group, Block&) {
     const DF d;
     const VF least = hn::Set(d, -__builtin_inff());
-    this->template Reduce<MaxLanes>(this->parts, [&](size_t r) HWY_ATTR {
+    VF most[4];
+#pragma GCC unroll 4
+    for (size_t q = 0; q < 4; ++q) {
+      const float* const row = x + RowParts::Behind(q) * this->x_stride;
       Row v;
-      this->Fetch(r);
-      this->Load(r, v);
+      this->FetchX(row);
+      this->Load(row, v);
       if constexpr (kPart) v[Base::kLast] = hn::IfThenElse(hn::FirstN(d, this->rest), v[Base::kLast], least);
-      VF high = least;
+      most[q] = least;
 #pragma GCC unroll 4
-      for (size_t k = 0; k < kVectors; ++k) high = hn::Max(v[k], high);
-      return high;
-    });
-    most.Set(this->parts.template AcrossRows<MaxLanes>());
+      for (size_t k = 0; k < kVectors; ++k) most[q] = hn::Max(v[k], most[q]);
+    }
+    this->parts.template Set<MaxLanes>(group, most);
   }
-  HWY_INLINE void Shift(size_t r, Row& v) const {
-    const VF m = most.Of(r);
-    this->Load(r, v);
-#pragma GCC unroll 4
-    for (size_t k = 0; k < kVectors; ++k) v[k] = hn::Sub(v[k], m);
-    if constexpr (kPart) v[Base::kLast] = this->Inside(v[Base::kLast]);
-  }
-  // False where kNormal and an exponential is not normal.
-  template <bool kNormal>
-  HWY_INLINE bool SumExps() {
+  HWY_INLINE void HaveRead(Block& b) { b.most.Set(this->parts.template AcrossRows<MaxLanes>()); }
+  HWY_INLINE void Reduce(const float* x, const float* y, size_t group, Block& b) {
     const DF d;
-    VF low = hn::Zero(d);
-    this->template Reduce<AddLanes>(this->parts, [&](size_t r) HWY_ATTR {
+    const size_t first = RowParts::FirstOf(group);
+    float* const to = kept + first * kVectors * kLanes;
+    VF low = hn::Load(d, lows), left[4];
+    this->FetchY(y);
+#pragma GCC unroll 4
+    for (size_t q = 0; q < 4; ++q) {
+      constexpr auto kRow = static_cast<int64_t>(kVectors * kLanes);
       Row v;
-      Shift(r, v);
+      this->LoadLess(x + RowParts::Behind(q) * this->x_stride, b.most.Of(first + RowParts::Behind(q)), v);
 #pragma GCC unroll 4
       for (size_t k = 0; k < kVectors; ++k) {
-        if constexpr (kNormal) low = hn::Min(v[k], low);
-        v[k] = kNormal ? ExpNormal(d, v[k]) : ExpUsual(d, v[k]);
-        if constexpr (!kLog) hn::Store(v[k], d, exps + (r * kVectors + k) * kLanes);
+        low = hn::Min(v[k], low);
+        v[k] = ExpNormal(d, v[k]);
+        hn::Store(v[k], d, to + RowParts::Behind(q) * kRow + k * kLanes);
       }
       if constexpr (kPart) v[Base::kLast] = this->Inside(v[Base::kLast]);
-      return this->Total(v);
-    });
-    return !kNormal || hn::AllTrue(d, hn::Gt(low, hn::Set(d, -87.0f)));
+      left[q] = this->Total(v);
+    }
+    hn::Store(low, d, lows);
+    sums.template Set<AddLanes>(group, left);
   }
-  template <bool kPast>
-  HWY_INLINE void Run() {
+  // A block some of whose exponentials are not normal.
+  HWY_NOINLINE void ReduceAny(const float* x, const Block& b) {
     const DF d;
-    FindMost();
-    if (HWY_UNLIKELY(!SumExps<true>())) SumExps<false>();
-    const VF sums = this->Sums(this->parts);
-    factors.Set(kLog ? Log(d, sums) : hn::Div(hn::Set(d, 1.0f), sums));
-    Row v;
     for (size_t r = 0; r < kLanes; ++r) {
-      const VF f = factors.Of(r);
-      if constexpr (kLog) Shift(r, v);
+      Row v;
+      this->LoadLess(x + static_cast<int64_t>(r) * this->x_stride, b.most.Of(r), v);
+      for (size_t k = 0; k < kVectors; ++k) hn::Store(v[k], d, kept + (r * kVectors + k) * kLanes);
+    }
+    ExpsInPlace(kept, kValues);
+    for (size_t group = 0; group < RowParts::kGroups; ++group) {
+      VF left[4];
 #pragma GCC unroll 4
-      for (size_t k = 0; k < kVectors; ++k)
-        v[k] = kLog ? hn::Sub(v[k], f) : hn::Mul(hn::Load(d, exps + (r * kVectors + k) * kLanes), f);
-      this->template Store<kPast>(r, v);
+      for (size_t q = 0; q < 4; ++q) {
+        const float* const row = kept + (RowParts::FirstOf(group) + RowParts::Behind(q)) * kVectors * kLanes;
+        Row v;
+        for (size_t k = 0; k < kVectors; ++k) v[k] = hn::Load(d, row + k * kLanes);
+        if constexpr (kPart) v[Base::kLast] = this->Inside(v[Base::kLast]);
+        left[q] = this->Total(v);
+      }
+      sums.template Set<AddLanes>(group, left);
     }
   }
-  HWY_INLINE void Keep(int64_t) const {}
+  HWY_INLINE void HaveReduced(const float* x, int64_t, Block& b) {
+    const DF d;
+    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Gt(hn::Load(d, lows), hn::Set(d, -87.0f))))) ReduceAny(x, b);
+    hn::Store(hn::Zero(d), d, lows);
+    const VF all = this->Sums(sums);
+    b.factors.Set(log ? Log(d, all) : hn::Div(hn::Set(d, 1.0f), all));
+    std::swap(kept, written);
+  }
+  HWY_INLINE void Write(const float* x, float* y, size_t r, const Block& b, bool past) const {
+    const DF d;
+    const VF f = b.factors.Of(r);
+    Row v;
+    if (log) {
+      this->LoadLess(x, b.most.Of(r), v);
+#pragma GCC unroll 4
+      for (size_t k = 0; k < kVectors; ++k) v[k] = hn::Sub(v[k], f);
+    } else {
+#pragma GCC unroll 4
+      for (size_t k = 0; k < kVectors; ++k)
+        v[k] = hn::Mul(hn::Load(d, written + (r * kVectors + k) * kLanes), f);
+    }
+    this->Store(y, v, past);
+  }
 };
 
 // Whole blocks of the rows; how many rows that is.
-template <class Block, bool kPart>
+template <class Rows>
 HWY_INLINE int64_t RunBlocks(const RowArgs& a, size_t rest) {
-  constexpr int64_t kRows = static_cast<int64_t>(kLanes);
+  constexpr auto kRows = static_cast<int64_t>(kLanes);
+  const int64_t blocks = a.rows / kRows;
+  if (blocks == 0) return 0;
   const intptr_t places = reinterpret_cast<intptr_t>(a.y) | a.y_stride * static_cast<int64_t>(sizeof(float));
-  const bool past = !kPart && a.stream && places % HWY_MAX_BYTES == 0;
-  if (a.rows < kRows) return 0;
-  Block block(a, rest);
-  block.Prepare();
-  int64_t r = 0;
-  for (; r + kRows <= a.rows; r += kRows) {
-    block.x = static_cast<const float*>(a.x) + r * a.x_stride;
-    block.y = static_cast<float*>(a.y) + r * a.y_stride;
-    past ? block.template Run<true>() : block.template Run<false>();
-    block.Keep(r);
+  const bool past = !Rows::kHasPart && a.stream && places % HWY_MAX_BYTES == 0;
+  const int64_t x_row = a.x_stride, y_row = a.y_stride, x_block = kRows * x_row, y_block = kRows * y_row;
+  Rows rows(a, rest);
+  typename Rows::Block block[3], *read = block, *reduced = block + 1, *written = block + 2;
+  const float* x = static_cast<const float*>(a.x);
+  float* y = static_cast<float*>(a.y);
+  for (int64_t t = 0; t < blocks + 2; ++t, x += x_block, y += y_block) {
+    const bool reads = t < blocks, reduces = t >= 1 && t <= blocks, writes = t >= 2;
+    const float* const from = x - 2 * x_block;
+    float* const to = y - 2 * y_block;
+    for (size_t group = 0; group < RowParts::kGroups; ++group) {
+      const size_t first = RowParts::FirstOf(group);
+      const auto x_at = static_cast<int64_t>(first) * x_row, y_at = static_cast<int64_t>(first) * y_row;
+      if (reads) rows.Read(x + x_at, group, *read);
+      if (reduces) rows.Reduce(x - x_block + x_at, y - y_block + y_at, group, *reduced);
+      // The same rows: loads wait for stores in flight that lie a multiple of 4 KiB away.
+      for (size_t q = 0; writes && q < 4; ++q) {
+        constexpr int64_t kStep = kLanes == 16 ? 2 : 1;
+        const int64_t r = static_cast<int64_t>(q) * kStep;
+        rows.Write(from + x_at + r * x_row, to + y_at + r * y_row, first + static_cast<size_t>(r), *written,
+                   past);
+      }
+    }
+    if (reads) rows.HaveRead(*read);
+    if (reduces) rows.HaveReduced(x - x_block, (t - 1) * kRows, *reduced);
+    std::swap(read, written), std::swap(reduced, written);
   }
-  return r;
+  return blocks * kRows;
 }
 
 }  // namespace

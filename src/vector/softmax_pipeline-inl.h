@@ -60,7 +60,14 @@ HWY_INLINE float ReciprocalOf(double sum) {
   return hn::GetLane(hn::Div(hn::Set(d4, 1.0f), hn::Set(d4, static_cast<float>(sum))));
 }
 
-template <typename T>
+// As the Log stage has it.
+HWY_INLINE float LogOf(double sum) {
+  const DF d;
+  return hn::GetLane(Log(d, hn::Set(d, static_cast<float>(sum))));
+}
+
+// kLog: exponentials are only summed; (x - most) - scale of the row before is written.
+template <typename T, bool kLog>
 struct SoftmaxStep {
   size_t n = 0;
   const T* next = nullptr;  // whose bounds are looked for
@@ -68,7 +75,8 @@ struct SoftmaxStep {
   float most = 0;
   float* exps = nullptr;
   const float* last = nullptr;  // what the step before put there, times `scale`, to y; may be y
-  float scale = 0;
+  const T* last_x = nullptr;    // or what it read
+  float scale = 0, last_most = 0;
   T* y = nullptr;
   float next_most = 0, next_least = 0;  // results
   double sum = 0;                       // in the order of reduce-inl.h
@@ -80,18 +88,26 @@ struct SoftmaxStep {
     // Copies, which no store of a row may change.
     const T *const of_bounds = next, *const of_exps = x;
     const float* const from = last;
+    const T* const from_x = last_x;
     float* const kept = exps;
     T* const to = y;
     const size_t count = n;
-    const VF m = hn::Set(d, most), f = hn::Set(d, scale);
+    const VF m = hn::Set(d, most), last_m = hn::Set(d, last_most), f = hn::Set(d, scale);
     Bounds bounds;
     double total = 0;
     const auto exponential = [&](size_t at) HWY_ATTR {
       const VF e = ExpNormal(d, hn::Sub(Get(d, of_exps + at), m));
-      hn::StoreU(e, d, kept + at);
+      if constexpr (!kLog) hn::StoreU(e, d, kept + at);
       return e;
     };
-    const auto scaled = [&](size_t at) HWY_ATTR { return hn::Mul(hn::LoadU(d, from + at), f); };
+    const auto finished = [&](VF v)
+                              HWY_ATTR { return kLog ? hn::Sub(hn::Sub(v, last_m), f) : hn::Mul(v, f); };
+    const auto scaled = [&](size_t at) HWY_ATTR {
+      if constexpr (kLog)
+        return finished(Get(d, from_x + at));
+      else
+        return finished(hn::LoadU(d, from + at));
+    };
     for (size_t c = 0; c < count; c += kReduceChunk) {
       const size_t end = HWY_MIN(c + kReduceChunk, count);
       VF s[4];
@@ -101,8 +117,14 @@ struct SoftmaxStep {
       for (; i + 4 * kLanes <= end; i += 4 * kLanes) {
         // What is written as well: stores that wait for their lines hold up all others.
         constexpr size_t kAhead = 1024;  // bytes
-        for (size_t at = 0; at < 4 * kLanes; at += 64 / sizeof(float))
-          hwy::Prefetch(reinterpret_cast<const char*>(kept + i + at) + kAhead);
+        if constexpr (!kLog) {
+          for (size_t at = 0; at < 4 * kLanes; at += 64 / sizeof(float))
+            hwy::Prefetch(reinterpret_cast<const char*>(kept + i + at) + kAhead);
+        }
+        if constexpr (kLog && kWrites && !kPast) {
+          for (size_t at = 0; at < 4 * kLanes; at += 64 / sizeof(T))
+            hwy::Prefetch(reinterpret_cast<const char*>(to + i + at) + kAhead);
+        }
         for (size_t at = 0; at < 4 * kLanes; at += 64 / sizeof(T))
           hwy::Prefetch(reinterpret_cast<const char*>(of_bounds + i + at) + kAhead);
 #pragma GCC unroll 4
@@ -127,9 +149,10 @@ struct SoftmaxStep {
       if (i < end) {
         const size_t rest = end - i;
         const VF e = ExpNormal(d, hn::Sub(GetTail(d, of_exps + i, rest), m));
-        StoreTail(d, e, kept + i, rest);
+        if constexpr (!kLog) StoreTail(d, e, kept + i, rest);
         s[3] = R::Step(d, s[3], hn::IfThenElseZero(hn::FirstN(d, rest), e));
-        if constexpr (kWrites) PutTail(d, hn::Mul(LoadTail(d, from + i, rest), f), to + i, rest);
+        if constexpr (kWrites && kLog) PutTail(d, finished(GetTail(d, from_x + i, rest)), to + i, rest);
+        if constexpr (kWrites && !kLog) PutTail(d, finished(LoadTail(d, from + i, rest)), to + i, rest);
       }
       total += R::Lanes(d, R::Step(d, R::Step(d, s[0], s[1]), R::Step(d, s[2], s[3])));
     }

@@ -68,6 +68,14 @@ NllPlan NllPlan::Make(const op::PlanContext& c) {
 }
 
 Status NllPlan::Run(const char* op, const void* x, const void* target, const void* weight, void* y) const {
+  const auto log_prob = [&](int64_t i, int64_t t) {
+    return Read(x, x_dtype, (i / inner * classes + t) * inner + i % inner);
+  };
+  return Run(op, log_prob, target, weight, y);
+}
+
+Status NllPlan::Run(const char* op, FunctionRef<double(int64_t, int64_t)> log_prob, const void* target,
+                    const void* weight, void* y) const {
   double sum = 0, weights = 0;
   for (int64_t i = 0; i < batch * inner; ++i) {
     const auto t = static_cast<int64_t>(Read(target, target_dtype, i));
@@ -78,7 +86,7 @@ Status NllPlan::Run(const char* op, const void* x, const void* target, const voi
                                ll{classes - 1}, ignore ? " and ignore_index" : "");
       }
       const double w = weighted ? Read(weight, weight_dtype, t) : 1;
-      loss = -Read(x, x_dtype, (i / inner * classes + t) * inner + i % inner) * w;
+      loss = -log_prob(i, t) * w;
       weights += w;
     }
     if (reduction == LossReduction::kNone) {

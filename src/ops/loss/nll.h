@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/parallel.h"
 #include "op/operator.h"
 
 namespace opsnn::ops {
@@ -24,6 +25,9 @@ struct NllPlan {
   static NllPlan Make(const op::PlanContext& c);
   // Sums in f64, in order. An error names the first target that is no class.
   Status Run(const char* op, const void* x, const void* target, const void* weight, void* y) const;
+  // The same with log_prob(i, t) for class t of target i.
+  Status Run(const char* op, FunctionRef<double(int64_t, int64_t)> log_prob, const void* target,
+             const void* weight, void* y) const;
 };
 
 }  // namespace opsnn::ops
