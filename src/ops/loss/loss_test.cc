@@ -1,6 +1,7 @@
 // The losses against their definitions on doubles.
 #include <cmath>
 
+#include "base/parallel.h"
 #include "op/pointwise_tester.h"
 
 namespace opsnn::op {
@@ -11,6 +12,7 @@ using testing::Rng;
 
 struct LossCase {
   bool softmax = false, weighted = false, ignores = false;
+  bool log_probs = true;  // of a softmax: asked for, too
   std::string reduction = "mean";
   DType type = DType::kF32, target_type = DType::kS64;
   Dims dims;
@@ -33,7 +35,7 @@ void RunOne(const LossCase& k, Rng& rng) {
   OpTester t(k.softmax ? "SoftmaxCrossEntropyLoss" : "NegativeLogLikelihoodLoss");
   t.In(x).In(target);
   if (k.weighted) t.In(w);
-  t.Attr("reduction", k.reduction).Outputs(k.softmax ? 2 : 1);
+  t.Attr("reduction", k.reduction).Outputs(k.softmax && k.log_probs ? 2 : 1);
   if (k.ignores) t.Attr("ignore_index", kIgnored);
   ASSERT_TRUE(t.Run().ok()) << t.status().message();
 
@@ -60,7 +62,7 @@ void RunOne(const LossCase& k, Rng& rng) {
   const double size = std::log(static_cast<double>(classes)) + 6;
   const double eps = testing::Epsilon(k.type == DType::kF64 ? DType::kF64 : DType::kF32);
   const double each = (2 * std::sqrt(static_cast<double>(classes)) + 16) * eps * size * 2;
-  if (k.softmax) {
+  if (k.softmax && k.log_probs) {
     EXPECT_EQ("", testing::Compare(t.Out(1).Get(), logs, each, 2 * testing::Epsilon(k.type)));
   }
   if (k.reduction == "none") {
@@ -78,7 +80,8 @@ TEST(Loss, RandomShapes) {
   constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16};
   for (auto _ : testing::FuzzFor(300)) {
     LossCase k;
-    k.softmax = rng.Chance(0.5), k.weighted = rng.Chance(0.5), k.ignores = rng.Chance(0.5);
+    k.softmax = rng.Chance(0.5), k.log_probs = rng.Chance(0.5), k.weighted = rng.Chance(0.5),
+    k.ignores = rng.Chance(0.5);
     const char* reductions[] = {"none", "sum", "mean"};
     k.reduction = reductions[rng.Int(0, 2)];
     k.type = kFloats[rng.Int(0, 3)];
@@ -87,6 +90,26 @@ TEST(Loss, RandomShapes) {
     for (int i = static_cast<int>(rng.Int(0, 3)); i > 0; --i) k.dims.push_back(rng.Int(1, 6));
     if (k.type == DType::kF16 && k.reduction == "sum" && NumElements(k.dims) > 2000) continue;  // beyond f16
     RunOne(k, rng);
+    if (HasFailure()) return;
+  }
+}
+
+// Rows of classes side by side, of which only what the loss needs is kept: one to many vectors, few and many
+// rows, whatever the threads.
+TEST(Loss, CrossEntropyOfRows) {
+  Rng rng;
+  constexpr DType kFloats[] = {DType::kF32, DType::kF16, DType::kBF16};
+  for (auto _ : testing::FuzzFor(300)) {
+    LossCase k;
+    k.softmax = true, k.log_probs = false;
+    k.weighted = rng.Chance(0.5), k.ignores = rng.Chance(0.5);
+    k.reduction = rng.Chance(0.5) ? "none" : "mean";
+    k.type = kFloats[rng.Int(0, 2)];
+    k.dims = {rng.Int(1, 40), rng.Chance(0.2) ? rng.Int(1000, 9000) : rng.Int(1, 300)};
+    if (k.reduction == "mean") k.ignores = false;  // of no target at all there is no mean
+    SetNumThreads(static_cast<int>(rng.Int(1, 3)));
+    RunOne(k, rng);
+    SetNumThreads(0);
     if (HasFailure()) return;
   }
 }
